@@ -2,63 +2,45 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import UNLIMITED, Clock, OutOfTime
+from ..common.clock import Clock, OutOfTime
 from ..common.rounding import upper_text
-from ..engine.additive import expected_sums
 from ..engine.return_range import max_return, return_extremes
 from ..measure.constrained import constraint_values
-from ..measure.evaluate import expected_return, opacity
-from ..measure.pairs import PairValue, pair_value, pair_values
-from ..measure.result import Opacity
+from ..measure.evaluate import expected_return
 from ..policy.memory import memory_document
 from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
-from .ascent import first_order_gain, lagrangian_slope
+from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear
 from .iteration import Iteration, S
+from .objective import Objective, Values, start_points
 from .options import SolveOptions
-from .pair_terms import sampled_column
 from .policy_class import Space, make_space
+from .second_order import first_order_gain
 from .solution import History, Solution, Status
 from .starts import richest_table
-from .task import Task, Values, start_points
-from .values import final_opacity, sampled_answer
 
 # The first-order gain below which an answer is called converged, in bits.
 TOLERANCE_BITS = 1e-3
-CLOSING_SECONDS = 1.0
-"""Seconds that the answer may take after the search was interrupted."""
-
 # Of a time limit this many times what one return takes is kept for the answer, but no more than this share of what is left:
 # to estimate and check it (measured: 13 returns), and to make the last table feasible.
 _RETURNS_OF_ANSWER, _SHARE_OF_ANSWER = 18, 0.5
 
 # Candidates this close are as good as each other.
 _AS_GOOD_BITS = 1e-5
-# Seconds for each number of a time-dependent table in which an answer is checked and its return is evaluated, after its bits
-# are (measured: 3e-8 to 5e-8).
-_PER_NUMBER = 6e-8
 # A slack above this share of the range of returns does not bind.
 _LOOSE = 1e-3
 # Of a descent on the multipliers of several constraints: times each of them is tried, and steps of its line search.
 _ROUNDS_OF_MULTIPLIERS, _THIRDS = 4, 25
 
 
-@dataclass(frozen=True, eq=False)
-class Bits:
-    """What an answer hides, evaluated by itself: in the problem's own pair, and in the others."""
-
-    own: Opacity
-    pairs: tuple[PairValue, ...] = ()
-
-
 def make_answer(
-    task: Task,
+    objective: Objective,
     method: Iteration[S],
     state: S,
     status: Status,
@@ -67,61 +49,61 @@ def make_answer(
     past: Float[np.ndarray, "k 6"],
 ) -> Solution:
     """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search."""
-    space, closing = task.space, _closing_clock(status, clock)
-    table, _, gap, multiplier = _chosen(task, method, state, closing)
-    hidden, table = _closing_bits(task, table, options, closing)
+    space, closing = objective.space, _closing_clock(status, clock)
+    table, _, gap, multiplier = _chosen(objective, method, state, closing)
+    hidden, table = closing_bits(objective, table, options, closing)
     policy = space.policy(table)
     value = expected_return(space.problem, policy)
-    feasible = is_feasible(task, table, policy, hidden, value)
-    value = stated_return(value, task.threshold, feasible)
+    feasible = is_feasible(objective, table, policy, hidden, value)
+    value = stated_return(value, objective.threshold, feasible)
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
-    detail = task.secrecy.reason
+    detail = objective.backend.reason
     if not feasible:
-        status, detail = Status.INFEASIBLE, _why_infeasible(task, table, hidden)
+        status, detail = Status.INFEASIBLE, _why_infeasible(objective, table, hidden)
     return Solution(
         policy=policy,
         policy_class=space.describe,
         opacity=hidden.own,
         pairs=hidden.pairs,
         expected_return=value,
-        threshold=task.threshold,
+        threshold=objective.threshold,
         feasible=feasible,
         status=status,
         method=options.method,
         goal=options.goal,
         objective=options.objective,
         detail=detail,
-        price_bits=task.price(multiplier),
-        prices=tuple(task.prices(multiplier)),
-        pair_prices=tuple(task.pair_prices(multiplier)),
-        stationarity_bits=gap * task.score_unit if task.has_terms else gap,
+        price_bits=objective.price(multiplier),
+        prices=tuple(objective.prices(multiplier)),
+        pair_prices=tuple(objective.channel_prices(multiplier)),
+        stationarity_bits=gap * objective.score_unit if objective.has_terms else gap,
         iterations=state.iteration,
         seconds=clock.spent,
         seed=options.seed,
         needs_observations=space.needs_observations,
         history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
-        settings=_class_settings(space) | {"evaluation": task.secrecy.kind} | method.describe(),
+        settings=_class_settings(space) | {"evaluation": objective.kind} | method.describe(),
     )
 
 
 def best_candidate(
-    task: Task, method: Iteration[S], state: S, options: SolveOptions, closing: Clock
+    objective: Objective, method: Iteration[S], state: S, options: SolveOptions, closing: Clock
 ) -> tuple[Float[np.ndarray, "T C A"], float, float]:
     """The table that would be the answer, with its bits and return as the search evaluates them.
 
     A search on samples that began from a policy compares the two as for an answer: no class ends below a smaller one.
     """
-    table, values, _, _ = _chosen(task, method, state, closing)
-    if task.secrecy.kind == "sampled" and options.start is not None:
-        found, table = _best_on_samples(task, table, options, max(closing.left, 0.5 * CLOSING_SECONDS))
+    table, values, _, _ = _chosen(objective, method, state, closing)
+    if objective.is_sampled and options.start is not None:
+        found, table = best_on_samples(objective, table, options, max(closing.left, 0.5 * CLOSING_SECONDS))
         charged = found.own.prior_bits if options.objective == "leakage" else 0.0
-        return table, found.own.bits - charged, expected_return(task.space.problem, task.space.policy(table))
-    bits = float(values.secrecy[0])
-    if np.isnan(bits) and task.min_opacity is None and not task.has_terms and not task.pairs.least:
-        bits = task.sign * state.best_score
+        return table, found.own.bits - charged, expected_return(objective.space.problem, objective.space.policy(table))
+    bits = float(values.bits[0])
+    if np.isnan(bits) and objective.min_opacity is None and not objective.has_terms and not objective.channels.least:
+        bits = objective.weight * state.best_score
     return table, bits, float(values.returns[0])
 
 
@@ -145,12 +127,12 @@ def _class_settings(space: Space) -> dict[str, object]:
 
 
 def _chosen(
-    task: Task, method: Iteration[S], state: S, closing: Clock
+    objective: Objective, method: Iteration[S], state: S, closing: Clock
 ) -> tuple[Float[np.ndarray, "T C A"], Values, float, Float[np.ndarray, " K"]]:
     """The best candidate, its values, its first-order gain and the multipliers with which that is computed."""
-    tables, values = _candidates(task, method, state, closing)
+    tables, values = _candidates(objective, method, state, closing)
     found = [
-        _first_order(task, tables[one], values.part(np.array([one])), state.best_multiplier, closing)
+        _first_order(objective, tables[one], values.part(np.array([one])), state.best_multiplier, closing)
         for one in range(len(tables))
     ]
     # Of those that are as good as the best, the one that is nearest to an optimum.
@@ -160,32 +142,32 @@ def _chosen(
 
 
 def is_feasible(
-    task: Task, table: Float[np.ndarray, "T C A"], policy: Policy, hidden: Bits, expected_return: float
+    objective: Objective, table: Float[np.ndarray, "T C A"], policy: Policy, hidden: Bits, expected_return: float
 ) -> bool:
     """Whether the answer, a table and its policy, evaluated by itself, is proven to meet every constraint; no tolerance.
 
     Values within rounding errors of their bounds are decided in exact arithmetic. Bits are those of the closing
     evaluation: exact, the lower end of a bracket, or the estimate of a sample.
     """
-    problem = task.space.problem
-    if task.others and not all(one.met for one in proven_others(problem, policy)):
+    problem = objective.space.problem
+    if objective.others and not all(one.met for one in proven_others(problem, policy)):
         return False
     if not all(one.met for one in hidden.pairs):
         return False
-    if task.min_opacity is not None and hidden.own.bits < task.min_opacity:
+    if objective.min_opacity is not None and hidden.own.bits < objective.min_opacity:
         return False
-    slack = task.sums(table[None]).slack if task.num_kept else task.slacks(table[None])
-    if np.any(slack[:, : task.num_returns] < 0):
+    slack = objective.sums(table[None]).slack if objective.num_bits else objective.slacks(table[None])
+    if np.any(slack[:, : objective.num_returns] < 0):
         return False
-    if task.threshold is None or task.is_free:
+    if objective.threshold is None or objective.is_free:
         return True
-    if len(task.starts) > 1:
-        return task.aim >= task.threshold + return_rounding(problem)
-    return task.min_opacity is not None or reaches_threshold(problem, policy, expected_return)
+    if len(objective.starts) > 1:
+        return objective.aim >= objective.threshold + return_rounding(problem)
+    return objective.min_opacity is not None or reaches_threshold(problem, policy, expected_return)
 
 
 def _first_order(
-    task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray, clock: Clock
+    objective: Objective, table: np.ndarray, values: Values, multiplier: np.ndarray, clock: Clock
 ) -> tuple[float, np.ndarray]:
     """What the best first-order change promises, and the multiplier of the constraint at which it promises least.
 
@@ -194,11 +176,11 @@ def _first_order(
     """
 
     def gain(price: np.ndarray) -> float:
-        return first_order_gain(task, table, lagrangian_slope(values, price[None])[0])
+        return first_order_gain(objective, table, values.lagrangian_gradient(price[None])[0])
 
-    if not values.score_slope.size:
+    if not values.score_gradient.size:
         return np.nan, multiplier
-    if task.others or task.pairs:
+    if objective.others or objective.has_pairs:
         return _least_promise(gain, multiplier, values.slack[0], values.num_least, clock)
     if len(multiplier) != 1:
         return gain(multiplier), multiplier
@@ -249,12 +231,12 @@ def _least_promise(
     return gain(best), best
 
 
-def answer_seconds(task: Task, safe: Float[np.ndarray, "T C A"], clock: Clock) -> float:
+def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock: Clock) -> float:
     """Seconds of a time limit that are kept for the answer, by the time that one return takes now; 0 without a limit."""
     if math.isinf(clock.time_limit):
         return 0.0
     measured = Clock()
-    task.returns_by_start(safe)
+    objective.returns_by_start(safe)
     return min(_RETURNS_OF_ANSWER * measured.spent, _SHARE_OF_ANSWER * clock.left)
 
 
@@ -263,125 +245,39 @@ def _closing_clock(status: Status, clock: Clock) -> Clock:
     return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else max(clock.left, 0.5 * CLOSING_SECONDS))
 
 
-def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
-    """Tables that may be the answer, with their values; the best that is known, without slopes, where time is short."""
-    space, best = task.space, np.asarray(state.best)[None]
+def _candidates(objective: Objective, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
+    """Tables that may be the answer, with their values; the best that is known, without gradients, where time is short."""
+    space, best = objective.space, np.asarray(state.best)[None]
     try:
         tables = method.candidates(state)
-        if len(tables) == 1 and task.secrecy.kind == "sampled":
+        if len(tables) == 1 and objective.is_sampled:
             best = tables
-        elif task.cost_seconds * len(tables) < closing.left:
+        elif objective.cost_seconds * len(tables) < closing.left:
             # Each by itself, as it was repaired: bits of several tables together round otherwise.
-            task = replace(task, clock=closing)
-            return tables, Values.joined([task.evaluate(table[None]) for table in tables])
+            objective = replace(objective, clock=closing)
+            return tables, Values.joined([objective.evaluate(table[None]) for table in tables])
     except OutOfTime:
         pass
-    returns, unknown = expected_sums(space.hidden, best, space.hidden.paid[:1], stationary=space.stationary)[0], np.nan
-    if not task.num_kept:
-        slack = task.slacks(best)
+    returns = space.sums(best, (0,))[0]
+    if not objective.num_bits:
+        slack = objective.slacks(best)
     else:  # a table is only kept as the best once it was seen to be feasible
-        slack = np.full((1, task.num_constraints), 0.0 if np.isfinite(state.best_score) else -1.0)
-    no_slope = np.zeros((1, 0, 0, 0))
-    return best, Values(np.array([state.best_score]), no_slope, slack, no_slope, np.array([unknown]), returns)
+        slack = np.full((1, objective.num_constraints), 0.0 if np.isfinite(state.best_score) else -1.0)
+    none = np.zeros((1, 0, 0, 0))
+    return best, Values(np.array([state.best_score]), slack, np.array([np.nan]), returns, none, none)
 
 
-def _closing_bits(
-    task: Task, table: np.ndarray, options: SolveOptions, closing: Clock
-) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
-    """What the answer hides, as it was searched or by what fits the time that is left, and the answer.
-
-    A search on samples ends with an estimate of the bits of its answer and of those of the policy it began from; the answer
-    is the better one of the two.
-    """
-    space, secrecy = task.space, task.secrecy
-    afterwards = _PER_NUMBER * space.hidden.horizon * space.hidden.paid[0].reward.size
-    left = max(closing.left - afterwards, 0.5 * CLOSING_SECONDS)
-    if secrecy.kind == "sampled":
-        return _best_on_samples(task, table, options, left)
-    policy, cost = space.policy(table), {"exact": secrecy.cost_seconds / 3, "bracket": 20.0}[secrecy.kind]
-    if cost <= left:
-        own = final_opacity(space, table, secrecy, options.seed)
-    else:
-        own = opacity(space.problem, policy, time_limit=left, seed=options.seed + 1)
-    if task.pairs:  # as exact as they were searched
-        return Bits(own, _exact_pairs(task, policy, options, left)), table
-    return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
-
-
-def _exact_pairs(task: Task, policy: Policy, options: SolveOptions, left: float) -> tuple[PairValue, ...]:
-    """What is hidden in each pair, exactly; as far as the time allows where a pair does not count."""
-    problem, counted = task.space.problem, task.pairs.secrecies
-    return tuple(
-        pair_value(problem, pair, policy, seed=options.seed, time_limit=left)
-        if secrecy is None
-        else pair_value(problem, pair, policy, "exact")
-        for pair, secrecy in zip(problem.pairs, counted, strict=True)
-    )
-
-
-def _best_on_samples(
-    task: Task, table: np.ndarray, options: SolveOptions, left: float
-) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
-    tables = [table]
-    if options.start is not None and task.min_opacity is None:
-        begun = task.space.table_of(options.start)
-        tables += [begun] if _meets_linear(task, begun) and np.any(begun != table) else []
-    count = max(10 * options.sequences, 20_000)
-    found = [_sampled_bits(task, one, count, options, left / len(tables)) for one in tables]
-    earned = np.zeros(len(tables))
-    if task.terms:
-        earned = task.beside_values(np.stack(tables))[1]
-    merits = [_merit(task, one, more, options) for one, more in zip(found, earned.tolist(), strict=True)]
-    chosen = merits.index(max(merits))
-    return found[chosen], tables[chosen]
-
-
-def _sampled_bits(task: Task, table: np.ndarray, count: int, options: SolveOptions, left: float) -> Bits:
-    """The bits of a table that was searched on samples, the time shared out to all pairs."""
-    problem, seconds = task.space.problem, left / (1 + len(task.space.problem.pairs))
-    own = sampled_answer(task.space, table, count, options.seed, seconds)
-    found = list[PairValue]()
-    for pair, secrecy in zip(problem.pairs, task.pairs.sampled or [None] * len(problem.pairs), strict=True):
-        made = sampled_column(task.space, pair, options) if secrecy is None else secrecy
-        first = seconds if pair.belief is None else seconds / 2
-        hidden = sampled_answer(made.space, table, count, options.seed, first)
-        value = PairValue(pair.name, hidden, pair.min, pair.max)
-        if pair.belief is not None:
-            drawn = hidden.num_sequences if hidden.method == "sampled" else options.sequences
-            loss = made.estimate(table, drawn, options.seed + 1, UNLIMITED)
-            value = replace(value, loss_bits=loss.bits, loss_std_error=loss.std_error)
-        found.append(value)
-    return Bits(own, tuple(found))
-
-
-def _merit(task: Task, found: Bits, earned: float, options: SolveOptions) -> tuple[bool, float]:
-    """By which answers are compared: whether every bound on pairs is met, then what is maximised, of bits and the task."""
-    columns = [found.own.bits, *(one.bits for one in found.pairs)]
-    hidden = columns[0] - (found.own.prior_bits if options.objective == "leakage" else 0.0)
-    if task.pairs.least:
-        hidden = min(columns[one.column] for one in task.pairs.least)
-    score = task.sign * hidden + earned + sum(factor * columns[place] for factor, place in task.pairs.terms)
-    return all(one.met for one in found.pairs), score
-
-
-def _meets_linear(task: Task, table: Float[np.ndarray, "T C A"]) -> bool:
-    """Whether a table meets all constraints but those on bits."""
-    if not task.num_kept:
-        return bool(np.all(task.slacks(table[None]) >= 0))
-    return bool(np.all(task.sums(table[None]).slack >= 0))
-
-
-def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
+def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
     """The policy to begin from, or that of largest return: not enough, or all that there was time for."""
-    space = task.space
-    if options.start is not None and task.min_opacity is None:
+    space = objective.space
+    if options.start is not None and objective.min_opacity is None:
         begun = space.table_of(options.start)
-        safe = begun if _meets_linear(task, begun) else safe
-    hidden, safe = _closing_bits(task, safe, options, _closing_clock(status, clock))
+        safe = begun if meets_linear(objective, begun) else safe
+    hidden, safe = closing_bits(objective, safe, options, _closing_clock(status, clock))
     policy = space.policy(safe)
     value = expected_return(space.problem, policy)
-    missed = not is_feasible(task, safe, policy, hidden, value)
-    value = stated_return(value, task.threshold, not missed)
+    missed = not is_feasible(objective, safe, policy, hidden, value)
+    value = stated_return(value, objective.threshold, not missed)
     if missed:
         status = Status.INFEASIBLE
     elif status is Status.TIME_LIMIT:
@@ -392,27 +288,27 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
         opacity=hidden.own,
         pairs=hidden.pairs,
         expected_return=value,
-        threshold=task.threshold,
+        threshold=objective.threshold,
         feasible=not missed,
         status=status,
         method=options.method,
         goal=options.goal,
         objective=options.objective,
-        detail=_why_infeasible(task, safe, hidden) if missed else task.secrecy.reason,
+        detail=_why_infeasible(objective, safe, hidden) if missed else objective.backend.reason,
         seconds=clock.spent,
         seed=options.seed,
         needs_observations=space.needs_observations,
-        settings=_class_settings(space) | {"evaluation": task.secrecy.kind},
+        settings=_class_settings(space) | {"evaluation": objective.kind},
     )
 
 
-def _why_infeasible(task: Task, table: np.ndarray, hidden: Bits) -> str:
+def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
-    if task.others or task.pairs.bounds:
-        return _missed_constraints(task, table, hidden)
-    if task.min_opacity is not None:
-        return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
-    space, wanted, best = task.space, task.threshold, float(task.returns_by_start(table).min())
+    if objective.others or objective.channels.bounds:
+        return _missed_constraints(objective, table, hidden)
+    if objective.min_opacity is not None:
+        return f"no policy was found that hides {objective.min_opacity:g} bits: ask for less, or allow more memory"
+    space, wanted, best = objective.space, objective.threshold, float(objective.returns_by_start(table).min())
     assert wanted is not None
     if best >= wanted - return_rounding(space.problem):
         off = upper_text(abs(wanted - best) + return_rounding(space.problem), significant=2)
@@ -421,36 +317,36 @@ def _why_infeasible(task: Task, table: np.ndarray, hidden: Bits) -> str:
             f" {off} of it: lower min_return by as much"
         )
     text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
-    if len(task.starts) > 1:
+    if len(objective.starts) > 1:
         text += ", from the start state where it is least"
     if not space.stationary or space.problem.return_over == "infinite":  # there the best policy is stationary
         return text
-    reached = _with_a_clock(task)
+    reached = _with_a_clock(objective)
     if reached >= wanted:
         return f"{text}; time-dependent policies reach {reached:.6g}: use memory='timed'"
-    if len(task.starts) == 1 or not return_extremes(space.problem).exact:
+    if len(objective.starts) == 1 or not return_extremes(space.problem).exact:
         return text
     return f"{text}; no policy reaches more than {reached:.6g} from every start state"
 
 
-def _missed_constraints(task: Task, table: np.ndarray, hidden: Bits) -> str:
+def _missed_constraints(objective: Objective, table: np.ndarray, hidden: Bits) -> str:
     """Which of several constraints the best table that was found misses."""
-    values = constraint_values(task.space.problem, task.space.policy(table))
+    values = constraint_values(objective.space.problem, objective.space.policy(table))
     missed = [f"{one.text} (reached {one.value:.6g})" for one in values if not one.met]
     missed += [f"{one.text} (reached {one.reached})" for one in hidden.pairs if not one.met]
-    kept = "" if task.min_opacity is None else f" and hides {task.min_opacity:g} bits"
-    remedy = ": use memory='timed'" if task.space.stationary else ": relax a constraint, or allow more memory"
+    kept = "" if objective.min_opacity is None else f" and hides {objective.min_opacity:g} bits"
+    remedy = ": use memory='timed'" if objective.space.stationary else ": relax a constraint, or allow more memory"
     return f"no policy was found that meets all constraints{kept}; missed: {', '.join(missed) or 'the bits'}{remedy}"
 
 
-def _with_a_clock(task: Task) -> float:
+def _with_a_clock(objective: Objective) -> float:
     """The largest return of time-dependent policies; with several start states, from that where it is least.
 
     It is the largest from each of them at once, where the agent knows which model runs.
     """
-    problem = task.space.problem
-    if len(task.starts) == 1:
+    problem = objective.space.problem
+    if len(objective.starts) == 1:
         return max_return(problem)
     space = make_space(problem, "timed")
-    timed = replace(task, space=space, starts=start_points(space.hidden.start, space.hidden.state))
+    timed = replace(objective, space=space, starts=start_points(space.hidden.start, space.hidden.state))
     return float(timed.returns_by_start(richest_table(space)).min())

@@ -1,139 +1,472 @@
-"""The default solver: many starts climb side by side, the best are settled, and the best of them is polished.
+"""The default method: many starts side by side, the better ones for longer, the best to the end, made feasible exactly.
 
-Every policy is a softmax table, and the constraint is kept by an augmented Lagrangian: with slacks `s_k ≥ 0` wanted,
-multipliers μ and penalty ρ, `L = score − Σ_k (max(0, μ_k − ρ s_k)² − μ_k²) / 2ρ`, whose slope is that of the score plus
-`Σ_k max(0, μ_k − ρ s_k) ∂s_k`. Climbing takes Adam's steps, which move rarely visited states as fast as the rest;
-polishing is L-BFGS, preconditioned by the natural metric of the policy. The end is moved to exact feasibility.
+All starts take first-order steps (`first_order`), which keep the bounds. After each round the better part of them goes on, by
+what they are worth on the same draws. On exact gradients the last one is polished to a stationary point (`second_order`). On
+samples its parameters are averaged, its batches grow as noise takes over, and at growing intervals the average and the newest
+policy are made feasible and compared with the best answer so far on sequences of their own; where checks find nothing better
+the starts that were set aside are taken up again, the most promising first, since what a start is worth early says little about
+where it ends.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import UNLIMITED, Clock, Progress
-from ..policy.tables import softmax_pull_back
-from .iteration import Iteration, SavedState
+from ..common.clock import Clock, OutOfTime, Progress
+from .backend import Draw
+from .first_order import DECAYS, Moments, first_order_step
+from .iteration import SavedState
+from .mixing import mixed_until
+from .objective import CERTAIN, Objective, Values
 from .options import SolveOptions
-from .starts import make_starts
-from .stochastic import StochasticAscent
-from .task import Task, Values
+from .parameters import Parameters
+from .schedule import Schedule
+from .second_order import Polish, begin_polish, polished
 
-CLIMB, SETTLE, POLISH, DONE = range(4)
-_PHASES = ("climbing", "settling", "polishing", "done")
+CLIMB, LAST, DONE = range(3)
 
-# Iterations of the phases; a limit shares itself out in the same proportions. A long climb finds better optima now and
-# then, which is worth it where an evaluation takes a millisecond.
-_ITERATIONS, _FEWER_ITERATIONS, _CHEAP_SECONDS = (180, 60, 300), (90, 60, 300), 1e-3
-_RATES = ((0.2, 0.1), (0.1, 0.01))  # Adam's step at the beginning and the end of a phase
-_DECAYS = (0.5, 0.9)  # little momentum: with more, starts end in poorer optima
-_SETTLED = 4
-_PENALTY = 6.0
-_DRAWN_INSIDE = 1.0  # the multiplier at which starts begin that come from the feasible side
-_UNUSED = 1e-6  # slack at a constraint that has a price, up to which a search goes on
-_ROUNDED_SLACK = 1e-9  # of the range of returns, up to which a policy misses the aim by rounding errors
-_STILL = 1e-9  # gain of a step, beyond rounding errors of the return, below which a search stands still
 _ALIKE = 1e-3  # starts whose bits, and returns in units of their range, differ by less have found the same optimum
-_MULTIPLIER_EVERY = 20
-_LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
-# Seconds of one evaluation times starts; more starts where evaluations are cheap.
-_SECONDS_A_ROUND = 0.07
-_MOST_STARTS, _LEAST_STARTS = 36, 4
-_PAIRS = 12  # of changes that L-BFGS remembers
-_LONGEST_STEP = 2.0
-# While polishing, actions taken more rarely than this are closed where they do not pay, by this logit, or opened again.
-_RARE, _CLOSED, _OPENED = 2e-3, -25.0, -4.0
-_SORT_EVERY = 60
-GAP_BITS = 1e-5  # of the best first-order change, below which a policy is called stationary
+# Of samples: sequences of a gradient at most; pure noise keeps (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its
+# mean, so a batch is doubled below twice that, after so many steps.
+MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
+# Checks: the least and the most sequences, their share of those of all gradients, by what factor of iterations one follows
+# another, what the iterations between two cost at least beside a check, and how many without a gain of so many bits end the
+# search.
+_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, _FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
+_IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
+_RISING_BITS = 5e-3  # a check that gains less is no progress
+_MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the bounds too
+_KEPT_SHARE = (
+    1e-3  # of the uniform policy in an answer that a search goes back to: with more it would be another policy
+)
+_FIRST_COMPARED = 128  # sequences on which tables are compared before there are iterations
+_SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 
 
 @dataclass(frozen=True, eq=False)
 class AscentState(SavedState):
-    """Everything a search needs to go on: numbers and arrays only, so that it can be written down and taken up again."""
+    """Everything a search needs to go on: numbers and arrays only, so that it can be written down and taken up again.
+
+    `theta`, `mean`, `square`, `multiplier` and `average` have one array for each group of starts that is evaluated together;
+    `aside` and `aside_worth` are those that were set aside. `begun`: the iteration at which the present ones began;
+    `slower`: by what steps were cut after noise had led the search away;
+    `exploring`: whether the present one was set aside before and has not come to the best answer yet; `leader`: the group that
+    leads.
+    """
 
     phase: int
+    round: int
     iteration: int
     inside: int
-    theta: Float[np.ndarray, "B T C A"]
-    mean: Float[np.ndarray, "B T C A"]
-    square: Float[np.ndarray, "B T C A"]
-    multiplier: Float[np.ndarray, "B K"]
+    begun: int
+    batch: int
+    check_at: int
+    idle: int
+    exploring: int
+    leader: int
+    lacking: float
+    slower: float
+    theta: Sequence[Any]
+    mean: Sequence[Any]
+    square: Sequence[Any]
+    multiplier: Sequence[Float[np.ndarray, "b K"]]
+    average: Sequence[Any]
+    aside: Sequence[Any]
+    aside_multiplier: Float[np.ndarray, "n K"]
     best: Float[np.ndarray, "T C A"]
+    best_theta: Any
     best_score: float
     best_multiplier: Float[np.ndarray, " K"]
     leading: Float[np.ndarray, "T C A"]
-    gap: float
-    penalty: float
-    changes: Float[np.ndarray, "m P"]
-    turns: Float[np.ndarray, "m P"]
+    polish: dict[str, Any]
     history: Float[np.ndarray, "k 6"]
-
-
-def num_starts(task: Task) -> int:
-    """How many starts suit the cost of an evaluation."""
-    return int(np.clip(round(_SECONDS_A_ROUND / task.cost_seconds), _LEAST_STARTS, _MOST_STARTS))
-
-
-def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> Iteration[Any]:
-    """The method for a task, by how its secrecy is evaluated; `safe` is the table of largest return."""
-    if task.secrecy.kind == "sampled" and task.space.on_device is not None:
-        from .device_ascent import DeviceAscent  # imports JAX
-
-        return DeviceAscent(task, safe, options)
-    if task.secrecy.kind == "sampled":
-        return StochasticAscent(task, safe, options)
-    count = options.starts or num_starts(task)
-    known = safe[None]
-    if options.start is not None:
-        table = task.space.table_of(options.start)
-        # A larger class adds up returns in another order: where that alone misses the aim, a trace of the safe table meets it.
-        rounded = bool(np.all(task.slacks(table[None]) >= -_ROUNDED_SLACK))
-        known = np.stack([safe, repair(task, table, safe) if rounded else table])
-    return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), known)
 
 
 class Ascent:
     """The method as a sequence of states.
 
-    **Arguments:** `task`; `starts`, the parameters from which to climb; `known`, tables that may be the answer as long as
-    nothing better is found: that of largest return first, then those that the search is begun from.
+    **Arguments:** `objective`; `parameters`; `starts`: tables to begin from; `known`: tables that may be the answer as long as
+    nothing better is found, first a feasible one that candidates are mixed with; `schedule`; `options`, of which it uses
+    `seed` and `iterations`; `batch`: sequences of the first gradients, of samples.
     """
 
-    def __init__(self, task: Task, starts: Float[np.ndarray, "B T C A"], known: Float[np.ndarray, "n T C A"]):
-        self.task, self._starts, self._known = task, starts, known
+    def __init__(
+        self,
+        objective: Objective,
+        parameters: Parameters,
+        starts: Sequence[Float[np.ndarray, "T C A"]],
+        known: Sequence[Float[np.ndarray, "T C A"]],
+        schedule: Schedule,
+        options: SolveOptions,
+        batch: int = 0,
+    ):
+        self.objective, self.parameters, self.schedule = objective, parameters, schedule
+        self._starts, self._known, self._options, self._first_batch = starts, known, options, batch
+        self._safe = known[0]
+        limit = objective.clock.time_limit
+        self.closing = _SHARE_OF_CLOSING * limit if objective.is_sampled and math.isfinite(limit) else 0.0
+        self._decays = DECAYS[objective.is_sampled]
+
+    # Beginning.
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> AscentState:
         """The state before the first iteration; `known`: further tables that may be the answer."""
-        starts = self._starts
-        none = np.zeros((0, int(np.prod(self.task.space.shape))))
-        best, best_score = best_known(self.task, self._known if known is None else np.concatenate([self._known, known]))
+        objective = self.objective
+        best, score = self._best_known([*self._known, *([] if known is None else known)])
+        theta = [self.parameters.of(table)[None] for table in self._starts] or [self.parameters.of(best)[None]]
+        groups = theta if objective.is_sampled else [np.concatenate(theta)]
+        empty = not groups[0].size
+        count = objective.num_constraints
         return AscentState(
-            phase=CLIMB if none.shape[1] else DONE,
+            phase=DONE if empty else CLIMB,
+            round=0,
             iteration=0,
             inside=0,
-            theta=starts,
-            mean=np.zeros_like(starts),
-            square=np.zeros_like(starts),
-            multiplier=_first_multipliers(self.task, len(starts)),
+            begun=0,
+            batch=self._first_batch,
+            check_at=_FIRST_CHECK,
+            idle=0,
+            exploring=0,
+            leader=0,
+            lacking=np.inf,
+            slower=1.0,
+            **self._fresh(groups),
+            aside=[],
+            aside_multiplier=np.zeros((0, count)),
             best=best,
-            best_score=best_score,
-            best_multiplier=_first_multipliers(self.task, 1)[0],
-            leading=self._known[0],
-            gap=np.inf,
-            penalty=_PENALTY,
-            changes=none,
-            turns=none,
-            history=np.zeros((0, 6)),
+            best_theta=np.zeros((0, 0)) if self.parameters.mixes else groups[0][0],
+            best_score=score,
+            best_multiplier=self._moments(groups[0]).multiplier[0],
+            leading=best,
+            polish={},
+            history=self._first_row(best, score),
         )
+
+    def _moments(self, theta: Any) -> Moments:
+        return Moments.none(theta, self.objective.is_noisy, len(self.objective.channels.least))
+
+    def _fresh(self, groups: Sequence[Any]) -> dict[str, Any]:
+        """Parameters without a past."""
+        made = [self._moments(theta) for theta in groups]
+        return {
+            "theta": groups,
+            "mean": [one.mean for one in made],
+            "square": [one.square for one in made],
+            "multiplier": [one.multiplier for one in made],
+            "average": groups if self.objective.is_sampled else [],
+        }
+
+    def _best_known(self, tables: Sequence[Any]) -> tuple[Any, float]:
+        """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
+        objective = self.objective
+        if objective.is_sampled:
+            made = [tables[0], *(self._mended(table, self._safe) for table in tables[1:])]
+            scores = [self._score(table, _FIRST_COMPARED) for table in made]
+            chosen = int(np.argmax(scores))
+            return made[chosen], scores[chosen]
+        values = objective.evaluate(np.stack(tables))
+        chosen = values.best
+        return tables[chosen], float(values.score[chosen]) if values.feasible[chosen] else -np.inf
+
+    def _first_row(self, table: Any, score: float) -> Float[np.ndarray, "k 6"]:
+        """What is known before the search, as a row of the history at iteration 0; no row where it is not feasible."""
+        objective = self.objective
+        if not objective.is_sampled or not np.isfinite(score) or objective.has_terms or not objective.weight:
+            return np.zeros((0, 6))
+        returns = float(objective.space.sums(table[None], (0,))[0, 0])
+        return np.array([[0.0, objective.weight * score, returns, 0.0, 0.0, objective.clock.spent]])
+
+    # One iteration.
 
     def advance(self, state: AscentState) -> AscentState:
         """One iteration further."""
-        return _advance(self.task, state)
+        self.objective.clock.check(ahead=self.closing)
+        if state.phase == LAST and not self.objective.is_sampled:
+            return self._polished(state)
+        rate = state.slower * self.schedule.rate(state.iteration - state.begun)
+        after, values = self._stepped(state, rate)
+        after = self._noted(after, values, rate)
+        if state.phase == CLIMB and after.inside >= self._length(after.round):
+            after = self._next_round(after)
+        if after.phase == LAST and self.objective.is_sampled:
+            after = self._louder(after)
+            if after.iteration >= after.check_at:
+                after = self._considered(after)
+        elif self.objective.is_sampled and after.iteration >= after.check_at:
+            after = self._considered(after)
+        return after
+
+    def _length(self, number: int) -> int:
+        return self.schedule.rounds[number][0] if number < len(self.schedule.rounds) else 0
+
+    def _stepped(self, state: AscentState, rate: float) -> tuple[AscentState, list[tuple[Any, Values]]]:
+        """All groups after a step, and what was found where it began."""
+        objective, found = self.objective, list[tuple[Any, Values]]()
+        moved: dict[str, list[Any]] = {name: [] for name in ("theta", "mean", "square", "multiplier", "average")}
+        count = state.iteration - state.begun
+        for number, theta in enumerate(state.theta):
+            tables = self.parameters.tables(theta)
+            values = objective.evaluate(tables, self._draw(state, number))
+            gradient = self.parameters.pull_back(theta, tables, values.score_gradient)
+            jacobian = self.parameters.pull_back(theta, tables, values.slack_gradient)
+            step, moments = first_order_step(
+                Moments(state.mean[number], state.square[number], state.multiplier[number], count),
+                gradient,
+                values.slack,
+                jacobian,
+                objective.is_noisy,
+                rate=rate,
+                decays=self._decays,
+                num_least=values.num_least,
+            )
+            theta = self.parameters.bounded(theta + step)
+            for name, value in (("theta", theta), ("mean", moments.mean), ("square", moments.square)):
+                moved[name].append(value)
+            moved["multiplier"].append(moments.multiplier)
+            if state.average:
+                weight = max(0.02, 2 / (count + 2))
+                moved["average"].append(state.average[number] + weight * (theta - state.average[number]))
+            found.append((tables, values))
+        after = replace(state, iteration=state.iteration + 1, inside=state.inside + 1, **moved)
+        return after, found
+
+    def _draw(self, state: AscentState, number: int) -> Draw | None:
+        """The sequences of one gradient: fresh ones in each iteration."""
+        if not self.objective.is_sampled:
+            return None
+        stream = np.random.SeedSequence([self._options.seed, state.iteration, number])
+        return Draw(state.batch, int(stream.generate_state(1)[0]))
+
+    def _noted(self, state: AscentState, found: list[tuple[Any, Values]], rate: float) -> AscentState:
+        """With one more line of history, that of the policy that leads; on exact values also the best feasible one so far."""
+        objective, clock = self.objective, self.objective.clock
+        multipliers = np.concatenate(list(state.multiplier))
+        values = _without_gradients([one for _, one in found])
+        leader = values.best
+        if not objective.is_sampled:
+            tables = found[0][0]
+            if values.feasible[leader] and values.score[leader] > state.best_score:
+                state = replace(
+                    state,
+                    best=tables[leader],
+                    best_score=float(values.score[leader]),
+                    best_multiplier=multipliers[leader],
+                )
+            # What is best but for a slight infeasibility is worth more than what is feasible by chance.
+            state = replace(state, leading=tables[int(np.argmax(_worth(values, multipliers)))])
+        else:
+            leader = int(np.argmax(_worth(values, multipliers)))
+        price = objective.price(multipliers[leader])
+        bits, returns = float(values.bits[leader]), float(values.returns[leader])
+        phase = "choosing" if state.phase == CLIMB and len(multipliers) > 1 else "sampling"
+        phase = phase if objective.is_sampled else "climbing"
+        clock.report(Progress(phase, state.iteration, self.schedule.total, bits, returns, price, clock.spent))
+        row = (state.iteration, bits, returns, price, rate, clock.spent)
+        return replace(state, leader=leader if objective.is_sampled else 0, history=np.vstack([state.history, row]))
+
+    # Rounds.
+
+    def _next_round(self, state: AscentState) -> AscentState:
+        """The better part of the starts; the rest is set aside."""
+        number = state.round
+        if number < len(self.schedule.rounds):
+            state = self._kept(state, self.schedule.rounds[number][1])
+            state = replace(state, round=number + 1, inside=0)
+        while state.round < len(self.schedule.rounds) and not self._length(state.round):
+            state = replace(self._kept(state, self.schedule.rounds[state.round][1]), round=state.round + 1)
+        if state.round < len(self.schedule.rounds):
+            return state
+        if self.objective.is_sampled:
+            return replace(state, phase=LAST, begun=state.iteration, check_at=state.iteration + _FIRST_CHECK)
+        return self._last_phase(state)
+
+    def _kept(self, state: AscentState, count: int) -> AscentState:
+        """The best distinct starts, by what they are worth once feasible, on the same draws."""
+        objective = self.objective
+        multipliers = np.concatenate(list(state.multiplier))
+        if len(multipliers) <= count:
+            return state
+        tables = [self.parameters.tables(theta) for theta in state.theta]
+        draw = Draw(_CHECKED[0], self._options.seed + 1) if objective.is_sampled else None
+        values = _without_gradients([objective.evaluate(one, draw, gradient=False) for one in tables])
+        price = np.tile(multipliers.max(axis=0, initial=0.0), (len(multipliers), 1))
+        order = _distinct(values, _worth(values, price), objective.unit)
+        kept, others = order[:count], order[count:]
+        if not objective.is_sampled:
+            moments = Moments(state.mean[0], state.square[0], state.multiplier[0], 0).part(kept)
+            return replace(
+                state,
+                theta=[state.theta[0][kept]],
+                mean=[moments.mean],
+                square=[moments.square],
+                multiplier=[moments.multiplier],
+            )
+        names = ("theta", "mean", "square", "multiplier", "average")
+        parts = {name: [getattr(state, name)[one] for one in kept] for name in names}
+        aside = [state.theta[one] for one in others] + list(state.aside)
+        return replace(
+            state,
+            **parts,
+            leader=0,
+            aside=aside,
+            aside_multiplier=np.concatenate([multipliers[others], state.aside_multiplier]),
+        )
+
+    # The last one, on exact values.
+
+    def _last_phase(self, state: AscentState) -> AscentState:
+        if not self.schedule.last:
+            return replace(state, phase=DONE)
+        begun = begin_polish(self.objective, self._table_parameters(), state.theta[0], state.multiplier[0])
+        return replace(state, phase=LAST, polish=begun.arrays())
+
+    def _polished(self, state: AscentState) -> AscentState:
+        polish = Polish.of(state.polish)
+        after, tables, values, multiplier = polished(self.objective, self._table_parameters(), polish)
+        state = replace(state, iteration=state.iteration + 1, theta=[after.theta], multiplier=[multiplier])
+        state = self._noted(state, [(tables, values)], 0.0)
+        done = after.done or after.inside >= self.schedule.last
+        return replace(state, multiplier=[after.multiplier], polish=after.arrays(), phase=DONE if done else LAST)
+
+    def _table_parameters(self) -> Any:
+        return self.parameters
+
+    # The last one, on samples.
+
+    def _louder(self, state: AscentState) -> AscentState:
+        """The batch doubled where noise has taken over; the next check comes after as many sequences as before."""
+        count = state.iteration - state.begun
+        if state.batch >= MOST_BATCH or state.inside < _DOUBLED_AFTER:
+            return state
+        total, signal = float(state.square[0].sum()), float((state.mean[0][:, 0] ** 2).sum())
+        if signal >= _SIGNAL * total or not count:
+            return state
+        until = math.ceil((state.check_at - state.iteration) / 2)
+        return replace(state, batch=2 * state.batch, inside=0, check_at=state.iteration + until)
+
+    def _considered(self, state: AscentState) -> AscentState:
+        """With the best answer so far, and the iteration of the next check."""
+        sequences = self._sequences_of_check(state)
+        before = self._score(state.best, sequences)  # on the same number of sequences as its contenders
+        score, newest, gained = before, -np.inf, dict[str, Any]()
+        number = min(state.leader, len(state.theta) - 1)
+        for theta in (state.average[number], state.theta[number]):
+            table, kept = self._contender(theta)
+            found = self._score(table, sequences)
+            newest = max(newest, found)
+            if found > score:
+                score = found
+                gained = {"best": table, "best_theta": kept, "best_multiplier": state.multiplier[number][0]}
+        single = state.phase == LAST
+        after = replace(
+            state,
+            best_score=score,
+            check_at=state.iteration + self._until_check(state, sequences),
+            idle=0 if score > before + _GAIN_BITS or not single else state.idle + 1,
+            **gained,
+        )
+        return self._directed(after, newest, before) if single else after
+
+    def _directed(self, state: AscentState, newest: float, before: float) -> AscentState:
+        """What the search goes on with after a check: the same, one that was set aside, or the best answer so far."""
+        rising = newest - before > _RISING_BITS
+        if state.exploring and not rising:
+            lacking = before - newest
+            rising, state = state.lacking - lacking > max(_RISING_BITS, 0.25 * lacking), replace(state, lacking=lacking)
+        elif rising:
+            state = replace(state, exploring=0, lacking=np.inf)
+        noisy = state.batch > self._first_batch or state.exploring or state.iteration - state.begun > 4 * _DOUBLED_AFTER
+        if rising or not noisy:
+            return state
+        if state.aside and math.isfinite(self.objective.clock.time_limit) and not self._is_near_most(state):
+            theta, multiplier = state.aside[0], state.aside_multiplier[:1]
+            return self._taken_up(
+                state, theta, multiplier, aside=state.aside[1:], left=state.aside_multiplier[1:], exploring=1
+            )
+        if newest < before - _RISING_BITS:  # noise has led the search away: shorter steps, more sequences
+            theta = (
+                self.parameters.of(state.best, _KEPT_SHARE)[None] if self.parameters.mixes else state.best_theta[None]
+            )
+            state = replace(state, slower=state.slower / 2, batch=min(2 * state.batch, MOST_BATCH))
+            multiplier = state.best_multiplier[None]
+            return self._taken_up(state, theta, multiplier, aside=state.aside, left=state.aside_multiplier, exploring=0)
+        return state
+
+    def _taken_up(
+        self, state: AscentState, theta: Any, multiplier: np.ndarray, *, aside: Any, left: np.ndarray, exploring: int
+    ) -> AscentState:
+        """From other parameters on."""
+        fresh = self._fresh([theta]) | {"multiplier": [multiplier]}
+        return replace(
+            state,
+            **fresh,
+            aside=aside,
+            aside_multiplier=left,
+            begun=state.iteration,
+            inside=0,
+            slower=1.0 if exploring else state.slower,
+            batch=self._first_batch if exploring else state.batch,
+            check_at=state.iteration + 4 * _FIRST_CHECK if exploring else state.check_at,
+            exploring=exploring,
+            lacking=np.inf,
+            idle=state.idle,
+        )
+
+    def _is_near_most(self, state: AscentState) -> bool:
+        objective = self.objective
+        most = objective.most_bits if objective.weight > 0 else 0.0
+        return not objective.has_terms and state.best_score > most - 4 * _RISING_BITS
+
+    def _until_check(self, state: AscentState, sequences: int) -> int:
+        """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
+        least = _CHECK_COSTS * sequences / max(1, state.batch)
+        count = state.iteration - state.begun
+        return max(int(_CHECK_GROWTH * count) + 1 - count, math.ceil(least))
+
+    def _sequences_of_check(self, state: AscentState) -> int:
+        return int(np.clip(_SHARE_OF_CHECKS * (state.iteration - state.begun) * state.batch, *_CHECKED))
+
+    def _contender(self, theta: Any) -> tuple[Any, Any]:
+        """The policy of parameters `(1, R, A)` as it may be the answer: made feasible, or where it cannot be mixed as it is."""
+        tables = self.parameters.tables(theta)
+        if not self.parameters.mixes:
+            return tables[0], theta[0]
+        return self._mended(tables[0], self._safe), np.zeros((0, 0))
+
+    def _mended(self, table: Any, safe: Any) -> Any:
+        """The table with about the least share of the safe one that makes the quantities suffice."""
+        objective = self.objective
+        if objective.num_constraints == objective.num_bits:
+            return table
+        return mixed_until(
+            lambda one: float(objective.sums(one[None], gradient=False).slack.min()) - _MARGIN,
+            table,
+            safe,
+            objective.clock,
+            check=True,
+        )
+
+    def _score(self, table: Any, sequences: int) -> float:
+        """What an answer is worth, on draws that are the same for all of them; -inf where it is not feasible."""
+        draw = Draw(sequences, self._options.seed + 1)
+        if np.any(self.objective.sums(table[None], gradient=False).slack < 0):
+            return -np.inf
+        values = self.objective.evaluate(table[None], draw, gradient=False, errors=CERTAIN)
+        return float(values.score[0]) if values.feasible[0] else -np.inf
+
+    # The end.
 
     def is_done(self, state: AscentState) -> bool:
-        """Whether the last phase is over."""
-        return state.phase == DONE
+        """Whether all iterations were made, or the last checks found nothing better."""
+        if not self.objective.is_sampled or state.phase == DONE:
+            return state.phase == DONE
+        asked = self._options.iterations is not None
+        stalled = state.idle >= _IDLE_CHECKS and state.batch >= MOST_BATCH
+        return state.iteration >= self.schedule.total or (not asked and stalled)
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> AscentState:
         """The state of the arrays in a checkpoint."""
@@ -141,284 +474,59 @@ class Ascent:
 
     def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""
-        if not np.isfinite(state.best_score) or not state.theta.size:
+        if self.objective.is_sampled:
+            return np.asarray((self.last(state)).best)[None]
+        if not np.isfinite(state.best_score) or not state.theta[0].size:
             return state.best[None]
-        polished = state.phase >= POLISH
-        table = self.task.space.softmax(state.theta[:1])[0] if polished else state.leading
-        return np.stack([state.best, repair(self.task, table, state.best, Clock(self.task.closing_seconds))])
+        table = self.parameters.tables(state.theta[0])[0] if state.polish else state.leading
+        clock = Clock(self.objective.closing_seconds)
+        return np.stack(
+            [
+                state.best,
+                mixed_until(lambda one: float(self.objective.slacks(one[None]).min()), table, state.best, clock),
+            ]
+        )
+
+    def last(self, state: AscentState) -> AscentState:
+        """The state with the newest parameters among the contenders; as it is where the time does not suffice."""
+        if not state.iteration or state.phase == DONE:
+            return state
+        try:
+            return self._considered(state)
+        except OutOfTime:
+            return state
 
     def describe(self) -> dict[str, object]:
-        """The number of starts, without the policy that is given."""
-        return {"starts": len(self._starts) + 1 - len(self._known)}
+        """How many starts there were, and how gradients are made."""
+        found: dict[str, object] = {"starts": len(self._starts)}
+        if self.objective.is_sampled:
+            found |= {
+                "gradients": "fresh samples",
+                "sequences": f"{self._first_batch} to {MOST_BATCH} for each gradient",
+            }
+        return found
 
 
-def best_known(task: Task, tables: Float[np.ndarray, "n T C A"]) -> tuple[Float[np.ndarray, "T C A"], float]:
-    """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
-    values = task.evaluate(tables)
-    chosen = values.best
-    return tables[chosen], float(values.score[chosen]) if values.feasible[chosen] else -np.inf
+def _without_gradients(values: list[Values]) -> Values:
+    """Several evaluations as one, without gradients."""
+    bare = list[Values]()
+    for one in values:
+        none = np.zeros((len(one.score), 0))
+        bare.append(replace(one, score_gradient=none, slack_gradient=none))
+    return bare[0] if len(bare) == 1 else Values.joined(bare)
 
 
-def lengths(task: Task, iterations: int | None) -> tuple[int, int, int]:
-    """Iterations of climbing, settling and polishing."""
-    usual = _ITERATIONS if task.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
-    if iterations is None:
-        return usual
-    climb = max(1, round(iterations * usual[0] / sum(usual)))
-    settle = min(iterations - climb, round(iterations * usual[1] / sum(usual)))
-    return climb, settle, iterations - climb - settle
+def _worth(values: Values, multiplier: Float[np.ndarray, "B K"]) -> Float[np.ndarray, " B"]:
+    """What tables are worth once they are feasible: violations are charged above their prices."""
+    return values.score + np.sum(np.minimum(values.slack, 0.0) * (1.0 + 2 * multiplier), axis=1)
 
 
-def _advance(task: Task, state: AscentState) -> AscentState:
-    length = lengths(task, task.clock.iterations)
-    if state.phase in (CLIMB, SETTLE):
-        after = _climb(task, state, length[state.phase])
-    else:
-        after = _polish(task, state)
-    if after.phase < DONE and after.inside >= length[after.phase]:
-        after = _next_phase(task, after)
-        while after.phase < DONE and length[after.phase] == 0:
-            after = _next_phase(task, after)
-    return after
-
-
-def _next_phase(task: Task, state: AscentState) -> AscentState:
-    """Keep the best for the next phase."""
-    phase = state.phase + 1
-    if phase == DONE:
-        return replace(state, phase=DONE)
-    values = task.evaluate(task.space.softmax(state.theta))
-    kept = _distinct(values, state.multiplier, task.unit, _SETTLED if phase == SETTLE else 1)
-    theta = state.theta[kept]
-    after = replace(
-        state,
-        phase=phase,
-        inside=0,
-        theta=theta,
-        mean=np.zeros_like(theta),
-        square=np.zeros_like(theta),
-        multiplier=state.multiplier[kept],
-    )
-    return _sorted_out(task, after) if phase == POLISH else after
-
-
-def _first_multipliers(task: Task, starts: int) -> Float[np.ndarray, "B K"]:
-    """Where a return is to be kept, every second start is drawn to the feasible side and comes to its edge from there.
-
-    Who climbs out of the feasible side may come to rest where the return has a poor local maximum, and who stays inside
-    may miss what lies outside of it: it takes both.
-    """
-    result = np.zeros((starts, task.num_constraints))
-    if task.min_opacity is None:
-        result[1::2] = _DRAWN_INSIDE
-    count = len(task.pairs.least)
-    result[:, :count] = 1 / max(1, count)
-    return result
-
-
-def _distinct(values: Values, multiplier: np.ndarray, unit: float, count: int) -> Int[np.ndarray, " n"]:
-    """The best tables, by what they are worth once feasible; of those that are as good as one, only the first.
-
-    A violation is charged at the largest price that any start has found, so that those of different prices compare. Returns
-    are compared in units of their range.
-    """
-    price = 1.0 + 2 * multiplier.max(axis=0, initial=0.0)
-    worth = values.score + np.minimum(values.slack, 0.0) @ price
+def _distinct(values: Values, worth: Float[np.ndarray, " B"], unit: float) -> Int[np.ndarray, " B"]:
+    """The tables in the order of what they are worth; those that are as good as a better one come last."""
     order = np.argsort(-worth, kind="stable")
-    marks = np.column_stack([values.secrecy, values.returns / unit])
-    kept: list[int] = []
-    for index in order:
-        if all(np.abs(marks[index] - marks[other]).max() > _ALIKE for other in kept):
-            kept.append(int(index))
-    return np.array((kept + [int(i) for i in order if i not in kept])[:count])
-
-
-def lagrangian_slope(values: Values, pull: Float[np.ndarray, "B K"]) -> Float[np.ndarray, "B T C A"]:
-    """`∂score + Σ_k pull_k ∂s_k`."""
-    return values.score_slope + np.einsum("bk,bktca->btca", pull, values.slack_slope)
-
-
-def _climb(task: Task, state: AscentState, length: int) -> AscentState:
-    """One step of Adam for every start."""
-    tables = task.space.softmax(state.theta)
-    values = task.evaluate(tables)
-    pull = values.pulls(state.multiplier, state.penalty)
-    gradient = softmax_pull_back(tables, lagrangian_slope(values, pull))
-    count = state.inside + 1
-    first, second = _DECAYS
-    mean = first * state.mean + (1 - first) * gradient
-    square = second * state.square + (1 - second) * gradient**2
-    high, low = _RATES[state.phase]
-    rate = high + (low - high) * state.inside / max(1, length - 1)
-    step = rate * (mean / (1 - first**count)) / (np.sqrt(square / (1 - second**count)) + 1e-12)
-    theta = state.theta + step
-    theta = np.maximum(theta - theta.max(axis=-1, keepdims=True), _LOWEST)
-    after = replace(
-        state,
-        iteration=state.iteration + 1,
-        inside=count,
-        theta=theta,
-        mean=mean,
-        square=square,
-        multiplier=pull if count % _MULTIPLIER_EVERY == 0 else state.multiplier,
-    )
-    return _noted(task, after, tables, values, pull, rate)
-
-
-def _noted(
-    task: Task, state: AscentState, tables: np.ndarray, values: Values, pull: np.ndarray, rate: float
-) -> AscentState:
-    """With the best feasible table so far and one more line of history, that of the table that leads."""
-    leader = values.best
-    if values.feasible[leader] and values.score[leader] > state.best_score:
-        state = replace(
-            state, best=tables[leader], best_score=float(values.score[leader]), best_multiplier=pull[leader]
-        )
-    # What is best but for a slight infeasibility is worth more than what is feasible by chance.
-    state = replace(state, leading=tables[int(np.argmax(values.merit(pull, state.penalty)))])
-    multiplier = task.price(pull[leader])
-    row = (state.iteration, values.secrecy[leader], values.returns[leader], multiplier, rate, task.clock.spent)
-    task.clock.report(
-        Progress(
-            _PHASES[state.phase], state.iteration, sum(lengths(task, task.clock.iterations)), float(row[1]), float(row[2]),
-            multiplier, task.clock.spent,
-        )
-    )  # fmt: skip
-    return replace(state, history=np.vstack([state.history, row]))
-
-
-def first_order_gain(task: Task, table: np.ndarray, slope: Float[np.ndarray, "T C A"]) -> float:
-    """`Σ_c max_a g(c,a) − Σ_a π(a|c) g(c,a)`: what the best change of every row promises to first order; 0 when stationary."""
-    best = np.where(task.space.available, slope, -np.inf).max(axis=-1)
-    return float(np.sum(best - np.sum(table * slope, axis=-1)))
-
-
-def _metric(task: Task, table: np.ndarray) -> np.ndarray:
-    """The diagonal `1 / (P(cell) π(a))` of the natural metric's inverse, floored where nothing goes."""
-    space, chain = task.space, task.space.chain(table)
-    visited = np.zeros(space.shape[:2])
-    for time in range(space.hidden.horizon):
-        np.add.at(visited[0 if space.stationary else time], space.hidden.cell, chain.occupancies[time])
-    return 1 / (np.maximum(visited, 1e-6)[..., None] * np.maximum(table, 1e-9))
-
-
-def _polish(task: Task, state: AscentState) -> AscentState:
-    """One step of L-BFGS on the augmented Lagrangian of the one policy that is left."""
-    space, multiplier, penalty = task.space, state.multiplier, state.penalty
-    tables = space.softmax(state.theta)
-    values = task.evaluate(tables)
-    pull = values.pulls(multiplier, penalty)
-    slope = lagrangian_slope(values, pull)
-    gradient = softmax_pull_back(tables, slope)[0].ravel()
-    gap = first_order_gain(task, tables[0], slope[0])
-    state = _noted(task, replace(state, iteration=state.iteration + 1), tables, values, pull, 0.0)
-    metric = np.where(space.available, _metric(task, tables[0]), 0.0).ravel()
-    metric[(state.theta[0] <= _CLOSED).ravel()] = 0.0
-    direction = _quasi_newton(gradient, metric, state.changes, state.turns)
-    longest = float(np.abs(direction).max(initial=0.0))
-    direction *= min(1.0, _LONGEST_STEP / max(longest, 1e-300))
-    promised = float(gradient @ direction)
-    merit = float(values.merit(multiplier, penalty)[0])
-    step, found = _line_search(task, state, direction.reshape(space.shape), merit, promised)
-    moved = replace(state, inside=state.inside + 1, gap=gap)
-    if found is None:
-        if len(state.changes):  # the memory misleads: begin anew from the metric alone
-            return replace(moved, changes=state.changes[:0], turns=state.turns[:0])
-        return _next_multiplier(task, moved, pull, values, done=True)
-    theta, new_tables, new_values = found
-    new_pull = new_values.pulls(multiplier, penalty)
-    new_gradient = softmax_pull_back(new_tables, lagrangian_slope(new_values, new_pull))[0].ravel()
-    change, turn = step * direction, gradient - new_gradient
-    changes, turns = state.changes, state.turns
-    if change @ turn > 1e-10 * np.linalg.norm(change) * np.linalg.norm(turn):
-        changes, turns = np.vstack([changes, change])[-_PAIRS:], np.vstack([turns, turn])[-_PAIRS:]
-    gained = float(new_values.merit(multiplier, penalty)[0]) - merit
-    moved = replace(moved, theta=theta, changes=changes, turns=turns)
-    done = gained < _STILL + task.rounding / task.unit
-    if done or moved.inside % _MULTIPLIER_EVERY == 0:
-        return _next_multiplier(task, moved, new_pull, new_values, done=done)
-    return moved
-
-
-def _sorted_out(task: Task, state: AscentState) -> AscentState:
-    """Close the actions that are hardly taken and do not pay, and open those that would: the rest is well conditioned."""
-    tables = task.space.softmax(state.theta)
-    values = task.evaluate(tables)
-    slope = lagrangian_slope(values, values.pulls(state.multiplier, state.penalty))[0]
-    gain = slope - np.sum(tables[0] * slope, axis=-1, keepdims=True)
-    theta = state.theta - state.theta.max(axis=-1, keepdims=True)
-    rare = (tables[0] < _RARE) & task.space.available
-    theta[0] = np.where(rare & (gain <= 0), _CLOSED, np.maximum(theta[0], _CLOSED))
-    theta[0] = np.where(rare & (gain > GAP_BITS), _OPENED, theta[0])
-    return replace(state, theta=theta, changes=state.changes[:0], turns=state.turns[:0])
-
-
-def _next_multiplier(task: Task, state: AscentState, pull: np.ndarray, values: Values, *, done: bool) -> AscentState:
-    """Take over the multipliers that hold at the optimum of the augmented Lagrangian; end where nothing moves any more."""
-    violated = float(np.max(-values.slack, initial=0.0))
-    # Of a constraint with a price nothing is left unused; one without has a slack of any size.
-    unused = float(np.max(np.abs(pull - state.multiplier), initial=0.0)) / state.penalty
-    within = _UNUSED + task.rounding / task.unit
-    if done and unused < within and violated < within and state.gap < 10 * GAP_BITS:
-        return replace(state, multiplier=pull, phase=DONE)
-    penalty = min(1e4, 2 * state.penalty) if violated > 1e-4 else state.penalty
-    after = replace(state, multiplier=pull, penalty=penalty)
-    return _sorted_out(task, after) if done or state.inside % _SORT_EVERY == 0 else after
-
-
-def _quasi_newton(
-    gradient: np.ndarray, metric: np.ndarray, changes: np.ndarray, turns: np.ndarray
-) -> Float[np.ndarray, " P"]:
-    """The two-loop recursion of L-BFGS for ascent, begun from a diagonal metric."""
-    work, factors = gradient.copy(), []
-    for change, turn in zip(changes[::-1], turns[::-1], strict=True):
-        factor = (change @ work) / (change @ turn)
-        factors.append(factor)
-        work -= factor * turn
-    scale = 1.0
-    if len(changes):
-        scale = (changes[-1] @ turns[-1]) / max(turns[-1] @ (metric * turns[-1]), 1e-300)
-    work *= scale * metric
-    for change, turn, factor in zip(changes, turns, factors[::-1], strict=True):
-        work += change * (factor - (turn @ work) / (change @ turn))
-    if work @ gradient <= 0:
-        return metric * gradient
-    return work
-
-
-def _line_search(
-    task: Task, state: AscentState, direction: np.ndarray, merit: float, promised: float
-) -> tuple[float, tuple[np.ndarray, np.ndarray, Values] | None]:
-    """A step along the direction that keeps a share of what it promises; None where there is none."""
-    step = 1.0
-    for _ in range(12):
-        theta = state.theta + step * direction
-        theta = np.maximum(theta - theta.max(axis=-1, keepdims=True), _LOWEST)
-        tables = task.space.softmax(theta)
-        values = task.evaluate(tables)
-        gained = float(values.merit(state.multiplier, state.penalty)[0]) - merit
-        if gained >= 1e-4 * step * promised:
-            return step, (theta, tables, values)
-        bend = 2 * (gained - step * promised)
-        guess = -promised * step**2 / bend if bend < 0 else 0.5 * step
-        step = float(np.clip(guess, 0.1 * step, 0.5 * step))
-    return 0.0, None
-
-
-def repair(task: Task, table: np.ndarray, safe: np.ndarray, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
-    """The nearest feasible table on the way from a table to a feasible one: the least share of the latter, by bisection.
-
-    When the time of `clock` is up, the nearest feasible one so far.
-    """
-    if np.all(task.slacks(table[None]) >= 0):
-        return table
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        if not clock.left:
-            break
-        share = high / 16 if low == 0.0 and high > 1e-12 else (low + high) / 2
-        if np.all(task.slacks(((1 - share) * table + share * safe)[None]) >= 0):
-            high = share
-        else:
-            low = share
-    return (1 - high) * table + high * safe
+    marks = np.column_stack([values.bits, values.returns / unit])
+    first: list[int] = []
+    for index in order.tolist():
+        if all(np.abs(marks[index] - marks[other]).max() > _ALIKE for other in first):
+            first.append(index)
+    return np.array(first + [index for index in order.tolist() if index not in first])

@@ -11,75 +11,65 @@ from jaxtyping import Float
 from ..common.clock import Clock
 from ..engine.compile import build
 from ..engine.feasibility import ROUNDING, Mixture, feasible_mixture
-from ..policy.markov import MarkovPolicy
-from ..policy.tables import softmax_pull_back
-from ..policy.timed import TimedPolicy
+from .first_order import DECAYS, Moments, first_order_step
+from .game_starts import table_of_flows
+from .objective import Objective
+from .parameters import TableParameters
 from .policy_class import Space
-from .starts import logits
-from .task import Task
 
-_ITERATIONS, _RATE, _DECAYS = 300, 0.1, (0.9, 0.99)  # of Adam
+_ITERATIONS, _RATE = 300, 0.2  # steps at most, and their size in logits
 _WORTH = 0.5  # share of the largest worst slack at which a table is far enough inside
-_SHARPNESS = (20.0, 400.0)  # of the soft minimum of the slacks, at the beginning and the end
+_SPREAD = 0.05  # share of the uniform policy that steps begin from
 
 
-def feasible_table(task: Task, richest: Float[np.ndarray, "T C A"], clock: Clock) -> Float[np.ndarray, "T C A"]:
+def feasible_table(
+    objective: Objective, richest: Float[np.ndarray, "T C A"], clock: Clock
+) -> Float[np.ndarray, "T C A"]:
     """The table of the class with the largest worst slack that is found; `richest`, that of largest return, is a start.
 
     Cost: where the agent does not know the hidden state and the time, up to 300 evaluations of all constraints.
     """
-    if not task.num_constraints:
+    if objective.num_constraints == objective.num_bits:
         return richest
-    mixture = feasible_mixture(task.space.problem)
-    known = np.stack([projected(task.space, mixture), richest])
-    slack = task.sums(known).slack.min(axis=1)
+    mixture = feasible_mixture(objective.space.problem)
+    known = np.stack([projected(objective.space, mixture), richest])
+    slack = objective.sums(known).slack.min(axis=1)
     best, reached = known[int(np.argmax(slack))], float(slack.max())
     # With one start, hidden states that the agent tells apart and a clock, nothing is lost by the projection.
     enough = max(_WORTH * mixture.upper, -ROUNDING)
-    return best if reached >= enough else _raised(task, best, reached, enough, clock)
+    return best if reached >= enough else _raised(objective, best, reached, enough, clock)
 
 
 def projected(space: Space, mixture: Mixture) -> Float[np.ndarray, "T C A"]:
     """The policy of a mixture with its probabilities averaged over what the class does not tell apart."""
     problem = space.problem
-    hidden, flows = build(problem.with_clock()), mixture.flows[:-1]
     if not problem.horizon:
         return space.softmax(np.zeros(space.shape))
+    hidden = build(problem.with_clock())
     by_cell = np.zeros((problem.horizon, hidden.num_cells, problem.num_actions))
-    for time, flow in enumerate(flows):
+    for time, flow in enumerate(mixture.flows[:-1]):
         np.add.at(by_cell[time], hidden.cell, flow)
-    always = by_cell.sum(axis=0)
-    even = problem.available / problem.available.sum(axis=1, keepdims=True)
-    stationary = _rows(always, even)
-    if space.stationary:
-        return space.table_of(MarkovPolicy(stationary))
-    return space.table_of(TimedPolicy(np.stack([_rows(one, stationary) for one in by_cell])))
+    return table_of_flows(space, by_cell)
 
 
-def _rows(flow: Float[np.ndarray, "C A"], otherwise: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
-    """The probabilities of actions in each cell; `otherwise` where it is never visited."""
-    total = flow.sum(axis=1, keepdims=True)
-    return np.where(total > 0, flow / np.where(total > 0, total, 1.0), otherwise)
-
-
-def _raised(task: Task, start: np.ndarray, reached: float, enough: float, clock: Clock) -> np.ndarray:
-    """The table with the largest worst slack on the way of Adam on a soft minimum of the slacks."""
-    theta, best = logits(task.space, start, 0.05), start
-    mean, square = np.zeros_like(theta), np.zeros_like(theta)
-    first, second = _DECAYS
-    for count in range(1, _ITERATIONS + 1):
+def _raised(
+    objective: Objective, start: np.ndarray, reached: float, enough: float, clock: Clock
+) -> Float[np.ndarray, "T C A"]:
+    """The table with the largest worst slack on the way of first-order steps that raise the least of all slacks."""
+    parameters, count = TableParameters(objective.space, start), objective.num_constraints - objective.num_bits
+    theta, best, every = parameters.of(start, _SPREAD)[None], start, np.ones(count, dtype=bool)
+    moments = Moments.none(theta, every, count)
+    for _ in range(_ITERATIONS):
         clock.check()
-        table = task.space.softmax(theta)
-        found = task.sums(table[None])
-        slacks, slopes = found.slack, found.slack_slope
-        worst = float(slacks.min())
-        if worst > reached:
-            best, reached = table, worst
+        tables = parameters.tables(theta)
+        found = objective.sums(tables)
+        if (worst := float(found.slack.min())) > reached:
+            best, reached = tables[0], worst
             if reached >= enough:
                 break
-        sharpness = _SHARPNESS[0] * (_SHARPNESS[1] / _SHARPNESS[0]) ** (count / _ITERATIONS)
-        weights = np.exp(sharpness * (worst - slacks[0]))
-        gradient = softmax_pull_back(table, np.einsum("k,ktca->tca", weights / weights.sum(), slopes[0]))
-        mean, square = first * mean + (1 - first) * gradient, second * square + (1 - second) * gradient**2
-        theta = theta + _RATE * (mean / (1 - first**count)) / (np.sqrt(square / (1 - second**count)) + 1e-12)
+        jacobian = parameters.pull_back(theta, tables, found.slack_gradient)
+        step, moments = first_order_step(
+            moments, 0 * theta, found.slack - worst, jacobian, every, rate=_RATE, decays=DECAYS[False], num_least=count
+        )
+        theta = parameters.bounded(theta + step)
     return best

@@ -19,7 +19,6 @@ from ..policy.tabular import TablePolicy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..proof.certify import certify
-from .ascent import make_ascent
 from .frontier_file import CurveFile, Kept
 from .methods import unsupported
 from .moved_bound import RETURN, MovedBound
@@ -28,6 +27,7 @@ from .policy_class import Space, make_space, memory_words
 from .search import search
 from .solution import Solution, Status
 from .starts import richest_table
+from .table_methods import make_ascent
 
 POINT = "point"
 """The phase of a report that is about a point of the curve and not about a search."""

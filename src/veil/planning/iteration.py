@@ -41,20 +41,45 @@ class SearchState(Protocol):
 
 
 class SavedState:
-    """The part of a state that a checkpoint needs: a dataclass of numbers and arrays as arrays, and back."""
+    """The part of a state that a checkpoint needs: a dataclass of numbers and arrays as arrays, and back.
+
+    A field may also be a list of arrays of one shape, or a dictionary of arrays, whose names are then `field/name`.
+    """
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The fields as arrays."""
         assert is_dataclass(self)
-        return {one.name: np.asarray(getattr(self, one.name), dtype=float) for one in fields(self)}
+        found: dict[str, np.ndarray] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, dict):
+                found |= {f"{one.name}/{name}": np.asarray(array, dtype=float) for name, array in value.items()}
+            elif isinstance(value, (list, tuple)):
+                found[one.name] = (
+                    np.stack([np.asarray(array, dtype=float) for array in value]) if value else np.zeros(0)
+                )
+            else:
+                found[one.name] = np.asarray(value, dtype=float)
+        return found
 
     @classmethod
     def of(cls, arrays: dict[str, np.ndarray]) -> Self:
         """The state of such arrays; whole numbers and numbers are those that their fields declare."""
         assert is_dataclass(cls)
-        kinds = {one.name: one.type for one in fields(cls)}
-        numbers = {name: kind(arrays[name]) for name, kind in kinds.items() if kind in (int, float)}
-        return cls(**arrays | numbers)
+        found: dict[str, object] = {}
+        for one in fields(cls):
+            kind = str(one.type)
+            if kind.startswith("dict"):
+                first = f"{one.name}/"
+                found[one.name] = {
+                    name[len(first) :]: array for name, array in arrays.items() if name.startswith(first)
+                }
+            elif kind.startswith("Sequence") or "Sequence[" in kind:
+                found[one.name] = list(arrays[one.name])
+            else:
+                kind = one.type
+                found[one.name] = kind(arrays[one.name]) if kind in (int, float) else arrays[one.name]
+        return cls(**found)
 
 
 S = TypeVar("S", bound=SearchState)

@@ -15,12 +15,13 @@ from ..common.logs import natural_log
 from ..common.workers import ALONE, Team
 from ..engine.backends.column_steps import ColumnSteps, patterns, reachable_sets
 from ..engine.buffers import keep_pages
-from ..engine.chain import Chain, sum_by_cell
+from ..engine.chain import Chain
 from ..engine.columns import ColumnPass
 from ..engine.hidden import Hidden
 from ..engine.sampling import Emissions, RowDraws
 from ..engine.sequences import Posteriors
 from ..engine.strings import StringPass
+from .backend import Draw
 from .best_returns import time_average
 
 R = TypeVar("R")
@@ -35,7 +36,7 @@ _VALUED = 4096  # sequences whose posteriors are found at a time
 
 
 class Layers:
-    """Sampled values and gradients, exact returns and soft policies of one hidden chain.
+    """Sampled values and gradients, and soft policies, of one hidden chain.
 
     A table is `(T, C, A)`, or `(1, C, A)` for all times.
 
@@ -98,6 +99,24 @@ class Layers:
     ) -> Float[np.ndarray, "k Z"]:
         """`P(z|y)` of sequences, in parts that a team shares."""
         return self.measured(table, events, _posterior, clock, team)
+
+    def estimate(
+        self,
+        table: Float[np.ndarray, "T C A"],
+        draw: Draw,
+        measure: "Measure",
+        clock: Clock,
+        team: Team = ALONE,
+        *,
+        gradient: bool,
+    ) -> tuple[float, float, Float[np.ndarray, "T C A"] | None]:
+        """The mean of a measure over drawn sequences, its standard error, and with `gradient` the gradient of the mean."""
+        events, found = self.draw(table, draw.sequences, np.random.default_rng(draw.seed)), None
+        if gradient:
+            values, found = self.gradient(table, events, measure, clock, team)
+        else:
+            values = self.measured(table, events, measure, clock, team)
+        return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5), found
 
     def measured(
         self,
@@ -236,45 +255,9 @@ class Layers:
         np.add.at(sums, index, scores)
         return (sums / count[:, None])[index]
 
-    def time_average(
-        self, table: Float[np.ndarray, "T C A"], terminal: Float[np.ndarray, " N"]
-    ) -> Float[np.ndarray, "1 C A"]:
+    def time_average(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "1 C A"]:
         """The stationary table that takes each action as often as a time-dependent one."""
-        return time_average(self.hidden, table, self.returns(table, terminal)[2])[None]
-
-    def value(self, table: Float[np.ndarray, "T C A"], terminal: Float[np.ndarray, " N"]) -> float:
-        """The return over the horizon."""
-        values = terminal[self._ends[-1]]
-        for time in range(self.hidden.horizon - 1, -1, -1):
-            values = self._before(table, time, self._action_values(time, values))
-        return float(self.hidden.start[self._ends[0]] @ values)
-
-    def _action_values(self, time: int, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n A"]:
-        pattern, earned = self._patterns[time], self.hidden.paid[0]
-        return earned.reward[pattern.here] + earned.discount * pattern.contract(values[pattern.column])
-
-    def _before(self, table: np.ndarray, time: int, actions: Float[np.ndarray, "n A"]) -> Float[np.ndarray, " n"]:
-        """The values of states from those of actions."""
-        return np.einsum("na,na->n", table[_row(table, time)][self.hidden.cell[self._patterns[time].here]], actions)
-
-    def returns(
-        self, table: Float[np.ndarray, "T C A"], terminal: Float[np.ndarray, " N"]
-    ) -> tuple[float, Float[np.ndarray, "T C A"], Float[np.ndarray, "T N"]]:
-        """The return over the horizon, its gradient in the table, and the occupancies `P(x_t = x)` for t < T."""
-        hidden, steps = self.hidden, self.steps(table)
-        occupied = np.zeros((hidden.horizon, hidden.num_states))
-        mass = hidden.start[self._ends[0]]
-        for time, pattern in enumerate(self._patterns):
-            occupied[time, pattern.here] = mass
-            mass = steps.push(mass, time)
-        slope = np.zeros((table.shape[0], hidden.num_states, table.shape[2]))
-        values = terminal[self._ends[-1]]
-        for time in range(hidden.horizon - 1, -1, -1):
-            here, actions = self._patterns[time].here, self._action_values(time, values)
-            slope[_row(table, time), here] += hidden.paid[0].discount ** time * occupied[time, here][:, None] * actions
-            values = self._before(table, time, actions)
-        total = float(hidden.start[self._ends[0]] @ values)
-        return total, slope if self._whole else sum_by_cell(hidden, slope), occupied
+        return time_average(self.hidden, table, self._chain(table).occupancies[:-1])[None]
 
 
 def _posterior(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,11 +15,13 @@ from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
 from .ascent import Ascent
 from .feasible_start import feasible_table
+from .objective import Channels, make_objective
+from .options import SolveOptions
+from .parameters import TableParameters
 from .policy_class import Space, make_space
+from .schedule import exact_schedule
 from .solution import Solution
-from .starts import make_starts, richest_table
-from .task import make_task
-from .values import NoSecrecy
+from .starts import richest_table, spread_starts
 
 RETURN = "return"
 # Of the search for the strictest bound of a class: starts, iterations, its share of the time, and how far inside its end is.
@@ -140,19 +142,21 @@ def _largest(
 ) -> tuple[float, Policy] | None:
     """The largest sum of terms found in a class under all constraints, with its policy; None where none is feasible in time."""
     space = make_space(problem, like.memory)
-    task = replace(make_task(space, terms=terms, secrecy=NoSecrecy()), sign=0.0, clock=clock.share(_SHARE).silent())
-    task.clock.iterations = _ITERATIONS
+    none = Channels((None,) * (1 + len(problem.pairs)))
+    objective = replace(make_objective(space, none, terms=terms), weight=0.0, clock=clock.share(_SHARE).silent())
     try:
-        safe = feasible_table(task, richest_table(space), task.clock)
-        method = Ascent(task, make_starts(space, safe, _STARTS, 0, None), safe[None])
+        safe = feasible_table(objective, richest_table(space), objective.clock)
+        starts = list(spread_starts(space, safe, _STARTS, 0))
+        schedule = exact_schedule(objective, _ITERATIONS)
+        method = Ascent(objective, TableParameters(space, safe), starts, [safe], schedule, SolveOptions())
         state = method.begin()
         while not method.is_done(state):
             state = method.advance(state)
         tables = method.candidates(state)
-        values = task.evaluate(tables)
+        values = objective.evaluate(tables)
     except OutOfTime:
         return None
     chosen = values.best
     if not values.feasible[chosen]:
         return None
-    return float(values.score[chosen]) * task.score_unit, space.policy(tables[chosen])
+    return float(values.score[chosen]) * objective.score_unit, space.policy(tables[chosen])

@@ -1,5 +1,6 @@
 """What a solver searches: a class of policies as tables over one hidden chain, quick enough for an inner loop."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from jaxtyping import Bool, Float
 
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError, TooLargeError
+from ..engine.additive import expected_sums, sums_and_gradients
 from ..engine.chain import Chain
 from ..engine.compile import build
 from ..engine.hidden import Hidden
@@ -22,6 +24,7 @@ from ..policy.recall import recall
 from ..policy.tabular import table_policy
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
+from .backend import Tables
 from .device_plan import Plan
 from .layers import Layers
 
@@ -50,6 +53,11 @@ class Space:
     _closed: Float[np.ndarray, "C A"]
     on_device: Plan | None = None
 
+    @property
+    def is_large(self) -> bool:
+        """Whether searches leave out rows of a table that nothing within the horizon depends on."""
+        return self.hidden.kernel.is_sparse and self.problem.return_over != "infinite"
+
     def chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
         """The hidden chain under a table, which is not checked."""
         return Chain(self.hidden, table, stationary=self.stationary)
@@ -62,6 +70,24 @@ class Space:
         from .device_layers import DeviceLayers
 
         return DeviceLayers(self.hidden, self.on_device)
+
+    def sums(
+        self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
+    ) -> Float[np.ndarray, "K B"]:
+        """The expected sums of some quantities, by their numbers, for each table."""
+        if self.on_device is not None and starts is None:
+            return self.layers.sums(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
+        paid = [self.hidden.paid[number] for number in numbers]
+        return expected_sums(self.hidden, tables, paid, stationary=self.stationary, starts=starts)
+
+    def sums_and_gradients(
+        self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
+    ) -> tuple[Float[np.ndarray, "K B"], Float[np.ndarray, "K B T C A"]]:
+        """The same with their gradients in the tables."""
+        if self.on_device is not None and starts is None:
+            return self.layers.sums_and_gradients(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
+        paid = [self.hidden.paid[number] for number in numbers]
+        return sums_and_gradients(self.hidden, tables, paid, stationary=self.stationary, starts=starts)
 
     def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """`π ∝ exp θ` over the available actions; -inf gives an exact zero. Nothing is checked."""

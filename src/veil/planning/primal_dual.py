@@ -22,12 +22,13 @@ from ..engine.compile import scaled_rows
 from ..engine.sampled_returns import sampled_gradient
 from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
-from .ascent import best_known, repair
+from .backend import Draw, evaluated
+from .channels import Asked, make_sampled
+from .mixing import mixed_until
+from .objective import Objective, Values
 from .options import Optimizer, SolveOptions
-from .sampled_values import make_sampled
+from .parameters import logits
 from .soft_starts import soft_starts
-from .starts import logits
-from .task import Task, Values
 
 # The steps where none are given. η of the plain step grows with the rows of the policy's table, among which the gradient is
 # shared out: 10.8 for the 36 states of the paper, whose problems begin to oscillate at about 50. Optax's optimizers set
@@ -74,7 +75,7 @@ class PrimalDual:
     reaches the secret, and the gradient is zero. The paper gives no discount for its experiments; the problem's own is used,
     1 in the gallery.
 
-    **Arguments:** `task`; `safe`, the table of largest return, the answer while nothing feasible is better; `options`, of
+    **Arguments:** `objective`; `safe`, the table of largest return, the answer while nothing feasible is better; `options`, of
     which it uses `step` (η), `multiplier_step` (κ), `iterations`, `gradients`, `sequences` (M, for each sampled gradient, and
     as many again for that of the return), `optimizer`, `seed`, `start` and `objective`.
 
@@ -82,32 +83,32 @@ class PrimalDual:
     large for a multiplier in bits for one unit of return.
     """
 
-    def __init__(self, task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
-        self.task, self._safe, self._options = task, safe, options
+    def __init__(self, objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
+        self.objective, self._safe, self._options = objective, safe, options
         self._check()
-        rows = task.space.shape[0] * task.space.shape[1]
+        rows = objective.space.shape[0] * objective.space.shape[1]
         usual = min(_STEP_PER_ROW * max(1, rows), _LONGEST_STEP) if options.optimizer is None else _OPTAX_STEP
         self.iterations = _ITERATIONS if options.iterations is None else options.iterations
         self.step = usual if options.step is None else options.step
         # Multipliers are for slacks in their own unit, as in the paper, and not for the scaled ones of the task.
-        self._unit = task.unit if task.min_opacity is None else 1.0
+        self._unit = objective.unit if objective.min_opacity is None else 1.0
         given = options.multiplier_step
         self.multiplier_step = _MULTIPLIER_STEP / self._unit**2 if given is None else given
-        self._multiplier_steps = _MULTIPLIER_STEP / task.units**2 if given is None else given
+        self._multiplier_steps = _MULTIPLIER_STEP / objective.units**2 if given is None else given
         self._optimizer = None if options.optimizer is None else _Optax(options.optimizer, self.step)
 
     def _check(self) -> None:
-        if self._options.multiplier_step is None and self.task.units.max(initial=0.0) > _LARGEST_UNIT:
-            found = f"the returns of policies differ by up to {self.task.units.max():.3g}"
+        if self._options.multiplier_step is None and self.objective.units.max(initial=0.0) > _LARGEST_UNIT:
+            found = f"the returns of policies differ by up to {self.objective.units.max():.3g}"
             raise InputError("primal-dual", [f"{found}, expected {_LARGEST_UNIT:g} or less: scale the rewards"])
         if self._options.gradients != "sampled":
             return
         defects = Defects("primal-dual with sampled gradients")
-        if self.task.space.problem.return_over == "infinite":
+        if self.objective.space.problem.return_over == "infinite":
             defects.add("sampled returns end with the horizon, return_over='infinite' does not: use gradients='exact'")
-        if self.task.min_opacity is not None:
+        if self.objective.min_opacity is not None:
             defects.add("min_opacity needs gradients='exact'")
-        if self.task.pairs:
+        if self.objective.has_pairs:
             defects.add("bounds on pairs need gradients='exact'")
         if self._options.task is not None:
             defects.add("task needs gradients='exact'")
@@ -128,10 +129,13 @@ class PrimalDual:
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
         """The state before the first iteration; `known`: further tables that may be the answer."""
-        count, theta, given = self.task.num_constraints, self._first(), self._options.start
+        count, theta, given = self.objective.num_constraints, self._first(), self._options.start
         tables = [self._safe, *([] if known is None else known)]
-        tables += [] if given is None else [self.task.space.table_of(given)]
-        best, best_score = best_known(self.task, np.stack(tables))
+        tables += [] if given is None else [self.objective.space.table_of(given)]
+        values = self.objective.evaluate(np.stack(tables))
+        best, best_score = tables[values.best], float(values.score[values.best])
+        if not values.feasible[values.best]:
+            best_score = -np.inf
         return PrimalDualState(
             iteration=0,
             theta=theta,
@@ -145,12 +149,12 @@ class PrimalDual:
 
     def _first(self) -> Float[np.ndarray, "T C A"]:
         """The parameters to begin with."""
-        space, options = self.task.space, self._options
+        space, options = self.objective.space, self._options
         if options.start is not None:
             return logits(space, space.table_of(options.start))
         if self._only_samples:
             with suppress(OutOfTime):
-                return logits(space, next(soft_starts(self.task, self.task.clock.share(_SHARE_OF_START))))
+                return logits(space, next(soft_starts(self.objective, self.objective.clock.share(_SHARE_OF_START))))
         return 0.01 * np.random.default_rng(options.seed).normal(size=space.shape)
 
     def is_done(self, state: PrimalDualState) -> bool:
@@ -159,19 +163,19 @@ class PrimalDual:
 
     def advance(self, state: PrimalDualState) -> PrimalDualState:
         """One step of the policy, one of the multipliers."""
-        table = self.task.space.softmax(state.theta)
-        exact = None if self._only_samples else self.task.evaluate(table[None])
+        table = self.objective.space.softmax(state.theta)
+        exact = None if self._only_samples else self.objective.evaluate(table[None])
         sampled = self._sampled(table, state.iteration) if self._options.gradients == "sampled" else None
         values = sampled or exact
         assert values is not None
-        pull = state.multiplier * (self.task.units / self._unit)
-        slope = values.score_slope[0] + self._unit * np.einsum("k,ktca->tca", pull, values.slack_slope[0])
+        pull = state.multiplier * (self.objective.units / self._unit)
+        slope = values.score_gradient[0] + self._unit * np.einsum("k,ktca->tca", pull, values.slack_gradient[0])
         gradient = softmax_pull_back(table, slope)
         if self._optimizer is None:
             theta, leaves = state.theta + self.step * gradient, ()
         else:
             theta, leaves = self._optimizer.step(state.theta, gradient, state.optimizer)
-        surplus = self.task.units * values.slack[0]
+        surplus = self.objective.units * values.slack[0]
         after = replace(
             state,
             iteration=state.iteration + 1,
@@ -184,43 +188,47 @@ class PrimalDual:
     @cached_property
     def _only_samples(self) -> bool:
         """Whether exact values, to follow the search by, cost more than the sampled gradients."""
-        return self._options.gradients == "sampled" and self.task.secrecy.cost_seconds > _FOLLOWED_SECONDS
+        return self._options.gradients == "sampled" and self.objective.cost_seconds > _FOLLOWED_SECONDS
 
     def _sampled(self, table: np.ndarray, iteration: int) -> Values:
         """Opacity, returns and their gradients from fresh runs, a stream of random numbers for each iteration."""
-        task, space, sequences = self.task, self.task.space, self._options.sequences
-        secrecy = make_sampled(
-            space, self._options.objective, sequences, _stream(self._options.seed, iteration), "", task.team
-        )
-        bits, slope = secrecy(table[None], task.clock)
-        chain, first = space.chain(table), [] if task.num_first == 0 else list(task.starts)
+        objective, space, sequences = self.objective, self.objective.space, self._options.sequences
+        draw = Draw(sequences, _stream(self._options.seed, iteration))
+        backend = make_sampled(space, Asked(self._options.objective, draw=draw, team=objective.team), "")
+        found = evaluated(backend, table[None], objective.clock, objective.team)
+        bits, slope = found.bits, found.gradient
+        chain, first = space.chain(table), [] if objective.num_first == 0 else list(objective.starts)
         paid = space.hidden.paid
-        wanted = [(_begun_at(chain, start), 0, task.threshold or 0.0, task.unit) for start in first]
-        wanted += [(chain, one.quantity, one.bound, one.sign * one.unit) for one in task.others]
+        wanted = [(_begun_at(chain, start), 0, objective.threshold or 0.0, objective.unit) for start in first]
+        wanted += [(chain, one.quantity, one.bound, one.sign * one.unit) for one in objective.others]
         share = max(2, sequences // max(1, len(wanted)))
-        slack, slack_slope = np.zeros((1, len(wanted))), np.zeros((1, len(wanted), *space.shape))
+        slack, slack_gradient = np.zeros((1, len(wanted))), np.zeros((1, len(wanted), *space.shape))
         for number, (begun, quantity, bound, unit) in enumerate(wanted):
-            task.clock.check()
+            objective.clock.check()
             generator = np.random.default_rng([self._options.seed, iteration, 1 + number])
             value, _, value_slope = sampled_gradient(begun, paid[quantity], draw_runs(begun, share, generator))
-            slack[0, number], slack_slope[0, number] = (value - bound) / unit, value_slope / unit
+            slack[0, number], slack_gradient[0, number] = (value - bound) / unit, value_slope / unit
         returns = expected_sums(space.hidden, table[None], paid[:1], stationary=space.stationary)[0]
-        return Values(task.sign * bits, task.sign * slope, slack, slack_slope, bits, returns)
+        return Values(objective.weight * bits, slack, bits, returns, objective.weight * slope, slack_gradient)
 
     def _noted(
         self, state: PrimalDualState, table: np.ndarray, values: Values, multiplier: np.ndarray
     ) -> PrimalDualState:
         """With the best feasible table so far, and one more line of history."""
         # Estimates of the return are not trusted with feasibility.
-        feasible = bool(np.all(self.task.slacks(table[None]) >= 0)) if self._only_samples else bool(values.feasible[0])
+        feasible = (
+            bool(np.all(self.objective.slacks(table[None]) >= 0)) if self._only_samples else bool(values.feasible[0])
+        )
         if feasible and values.score[0] > state.best_score:
             state = replace(state, best=table, best_score=float(values.score[0]))
-        price = float(multiplier[: self.task.num_first].max(initial=0.0))
-        bits, returned, clock = float(values.secrecy[0]), float(values.returns[0]), self.task.clock
+        price = float(multiplier[: self.objective.num_first].max(initial=0.0))
+        bits, returned, clock = float(values.bits[0]), float(values.returns[0]), self.objective.clock
         row = (state.iteration, bits, returned, price, self.step, clock.spent, *multiplier)
         clock.report(Progress("climbing", state.iteration, self.iterations, bits, returned, price, clock.spent))
         # The newest multipliers are the nearest to those of the optimum, whenever the best table was met.
-        return replace(state, best_multiplier=multiplier * self.task.units, history=np.vstack([state.history, row]))
+        return replace(
+            state, best_multiplier=multiplier * self.objective.units, history=np.vstack([state.history, row])
+        )
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> PrimalDualState:
         """The state of the arrays in a checkpoint."""
@@ -236,8 +244,9 @@ class PrimalDual:
         """
         if not np.isfinite(state.best_score) or not state.theta.size:
             return state.best[None]
-        last, clock = self.task.space.softmax(state.theta), Clock(self.task.closing_seconds)
-        return np.stack([state.best, repair(self.task, last, state.best, clock)])
+        last, clock = self.objective.space.softmax(state.theta), Clock(self.objective.closing_seconds)
+        mended = mixed_until(lambda one: float(self.objective.slacks(one[None]).min()), last, state.best, clock)
+        return np.stack([state.best, mended])
 
 
 def describe_optimizer(optimizer: str | Optimizer | None) -> str | None:

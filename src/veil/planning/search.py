@@ -19,43 +19,33 @@ from ..measure.evaluate import expected_return
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import (
-    CLOSING_SECONDS,
-    Bits,
-    answer_seconds,
-    best_candidate,
-    in_class,
-    is_feasible,
-    make_answer,
-    unsearched,
-)
-from .ascent import make_ascent
+from .answer import answer_seconds, best_candidate, in_class, is_feasible, make_answer, unsearched
+from .channels import make_channels
 from .checkpoint import Checkpoint, read_checkpoint
+from .closing import CLOSING_SECONDS, Bits
 from .device_plan import chosen_plan, memory_errors
 from .feasible_start import feasible_table
 from .iteration import Iteration, S, SearchState
 from .methods import METHODS
+from .objective import Objective, make_objective
 from .options import SolveOptions
-from .pair_terms import Wanted, make_pair_task
 from .policy_class import Space, make_space, memory_words, smaller_classes
 from .primal_dual import describe_optimizer
 from .solution import Solution, Status
 from .starts import richest_table
-from .task import Task, make_task
 from .terms import terms_of
-from .values import make_secrecy
 
 _SHARE_OF_SMALLER = 0.2  # of the time that is left, for each smaller class
 _LEAST_CLOSING = 0.2  # seconds in which the last policy of a search may be made feasible
 _SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
 
-Start = Callable[[Task, Float[np.ndarray, "T C A"], SolveOptions], Iteration[S]]
-"""How a method begins: with the task, the table of largest return, and the options."""
+Start = Callable[[Objective, Float[np.ndarray, "T C A"], SolveOptions], Iteration[S]]
+"""How a method begins: with the objective, the table of largest return, and the options."""
 
 
 def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solution:
-    """The best policy that a method finds: `make(task, safe, options)` gives it, with `safe` the table of largest return.
+    """The best policy that a method finds: `make(objective, safe, options)` gives it, with `safe` the table of largest return.
 
     The classes that `smaller_classes` names are searched first, each with a share of the time and as many iterations; every
     class begins from the answer of the one before, among other starts, and does not end below it.
@@ -76,8 +66,8 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
     if problem.horizon == 0:  # one observation at most, all of which are evaluated
         options = replace(options, evaluation="auto")
         if problem.return_over != "infinite":  # there is nothing to decide
-            task, safe = _make_task(problem, options, clock)
-            return unsearched(task, safe, options, clock, Status.CONVERGED)
+            objective, safe = _make_objective(problem, options, clock)
+            return unsearched(objective, safe, options, clock, Status.CONVERGED)
     smaller = () if options.method != "ascent" or options.start is not None else smaller_classes(space.memory)
     classes = (*smaller, options.memory)
     records = _Records(options, space, classes)
@@ -86,37 +76,37 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
         last = before.number == len(classes) - 1
         own = clock if last else _part_of(clock)
         part = replace(options, memory=classes[before.number], start=before.start)
-        task, safe = _make_task(problem, part, own)
-        if own.left > 0 and _is_hopeless(task, safe):
+        objective, safe = _make_objective(problem, part, own)
+        if own.left > 0 and _is_hopeless(objective, safe):
             if last:
-                return unsearched(task, safe, part, clock, Status.INFEASIBLE)
+                return unsearched(objective, safe, part, clock, Status.INFEASIBLE)
             before = before.passed()
             continue
-        reserved = answer_seconds(task, safe, clock)
+        reserved = answer_seconds(objective, safe, clock)
         ending = own.earlier(reserved) if last else own
-        limited = replace(task, clock=ending, closing_seconds=max(reserved / 3, _LEAST_CLOSING))
+        limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, _LEAST_CLOSING))
         method = make(limited, safe, part)
-        state, status = _run(method, limited, safe, part, records.writer(before), arrays)
+        state, status = _run(method, limited, safe, part, make, records.writer(before), arrays)
         arrays, stopped = None, status is Status.INTERRUPTED or clock.left <= reserved
         if last or stopped:
             if state is None:
-                return in_class(space, unsearched(task, safe, part, clock, status))
-            found = make_answer(task, method, state, status, part, clock, before.past)
-            if not found.feasible and task.threshold is not None and _reaches(task, safe, found):
+                return in_class(space, unsearched(objective, safe, part, clock, status))
+            found = make_answer(objective, method, state, status, part, clock, before.past)
+            if not found.feasible and objective.threshold is not None and _reaches(objective, safe, found):
                 # Where the threshold is the largest return, evaluated returns do not tell who reaches it: this table does.
-                found = unsearched(task, safe, replace(part, start=None), clock, status)
+                found = unsearched(objective, safe, replace(part, start=None), clock, status)
             return in_class(space, found)
         if state is None:
             before = before.passed()
             continue
         table, bits, returns = best_candidate(
-            task, method, state, part, own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
+            objective, method, state, part, own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
         )
-        multiplier = task.price(state.best_multiplier)
+        multiplier = objective.price(state.best_multiplier)
         begun = state.history[state.history[:, 0] == 0]
         begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
         row = np.array([0.0, bits, returns, multiplier, 0.0, clock.spent])
-        before = before.followed_by(task.space.policy(table), np.vstack([begun, row]))
+        before = before.followed_by(objective.space.policy(table), np.vstack([begun, row]))
 
 
 def _part_of(clock: Clock) -> Clock:
@@ -126,39 +116,29 @@ def _part_of(clock: Clock) -> Clock:
     return part
 
 
-def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[Task, Float[np.ndarray, "T C A"]]:
-    """The task for the class of the options, without a clock, and the table of largest return known for the class."""
+def _make_objective(
+    problem: Problem, options: SolveOptions, clock: Clock
+) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
+    """The objective for the class of the options, without a clock, and the table of largest return known for the class."""
     space = make_space(problem, options.memory)
     space = replace(space, on_device=chosen_plan(space, options))
     team = options.workers
     assert isinstance(team, Team)
     limit = None if math.isinf(clock.time_limit) else clock.time_limit
-    secrecy = make_secrecy(
+    objective = make_objective(
         space,
-        options.objective,
-        options.evaluation,
-        sequences=options.sequences,
-        seed=options.seed,
-        time_limit=limit,
-        team=team,
-    )
-    secrecy, pairs = make_pair_task(space, options, secrecy, limit, team)
-    task = make_task(
-        space,
+        make_channels(space, options, limit, team),
         goal=options.goal,
-        objective=options.objective,
         per_start=options.per_start,
         min_opacity=options.min_opacity,
         terms=terms_of(problem, options.task),
-        secrecy=secrecy,
-        pairs=pairs,
         team=team,
     )
     safe = richest_table(space, clock)
-    if task.others:
+    if objective.others:
         with contextlib.suppress(OutOfTime):
-            safe = feasible_table(task, safe, clock)
-    return within_reach(task, safe), safe
+            safe = feasible_table(objective, safe, clock)
+    return within_reach(objective, safe), safe
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,29 +210,29 @@ class _StateWriter:
             self.file.write(state.arrays() | self.about, seconds)
 
 
-def within_reach(task: Task, safe: np.ndarray) -> Task:
-    """The task, with the largest return known for the class as its aim where only rounding errors lie between both.
+def within_reach(objective: Objective, safe: np.ndarray) -> Objective:
+    """The objective, with the largest return known for the class as its aim where only rounding errors lie between both.
 
     The threshold itself stays as it is: whether an answer meets it is then decided in exact arithmetic.
     """
-    if task.threshold is None or task.is_free:
-        return task
-    reached = float(task.returns_by_start(safe).min())
-    within = task.threshold - 2 * (task.aim - task.threshold) <= reached < task.aim
-    return replace(task, aim=reached) if within else task
+    if objective.threshold is None or objective.is_free:
+        return objective
+    reached = float(objective.returns_by_start(safe).min())
+    within = objective.threshold - 2 * (objective.aim - objective.threshold) <= reached < objective.aim
+    return replace(objective, aim=reached) if within else objective
 
 
-def _reaches(task: Task, safe: Float[np.ndarray, "T C A"], found: Solution) -> bool:
+def _reaches(objective: Objective, safe: Float[np.ndarray, "T C A"], found: Solution) -> bool:
     """Whether the table of largest return meets every constraint, where none of them is on the bits of pairs."""
-    policy = task.space.policy(safe)
-    earned = expected_return(task.space.problem, policy)
-    return not task.pairs.bounds and is_feasible(task, safe, policy, Bits(found.opacity), earned)
+    policy = objective.space.policy(safe)
+    earned = expected_return(objective.space.problem, policy)
+    return not objective.channels.bounds and is_feasible(objective, safe, policy, Bits(found.opacity), earned)
 
 
-def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
+def _is_hopeless(objective: Objective, safe: np.ndarray) -> bool:
     """Whether the stationary class was searched for its largest return alone, and that misses the threshold."""
-    single = task.num_constraints == 1 and not task.num_kept and not task.others
-    return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
+    single = objective.num_constraints == 1 and not objective.num_bits and not objective.others
+    return single and objective.space.memory == "markov" and bool(np.any(objective.slacks(safe[None]) < 0))
 
 
 def _identity(options: SolveOptions, space: Space) -> dict[str, object]:
@@ -274,41 +254,38 @@ def _identity(options: SolveOptions, space: Space) -> dict[str, object]:
     return {"problem": fingerprint(space.problem)} | found | {name: words[name] for name in words if name in found}
 
 
-def _most_hidden(task: Task, safe: np.ndarray, options: SolveOptions) -> Float[np.ndarray, "n T C A"] | None:
-    """Where bits are to be kept, a table that keeps them: the first found on the way to the one that hides most.
-
-    With bounds on pairs, on the way to the one whose worst slack among all bounds on bits is largest.
+def _most_hidden(
+    objective: Objective, safe: np.ndarray, options: SolveOptions, make: Start[Any]
+) -> Float[np.ndarray, "n T C A"] | None:
+    """Where bits are to be kept, a table that keeps them: the first found on the way to the largest of their worst slacks.
 
     It is what the search moves towards where it ends a little short. Its iterations are not counted.
     """
-    if task.min_opacity is None and not task.pairs.bounds:
+    if not objective.channels.bounds:
         return None
-    free = replace(task, min_opacity=None, terms=(), sign=1.0, clock=task.clock.silent())
-    if task.pairs.bounds:
-        kept = [] if task.min_opacity is None else [Wanted(0, 1.0, task.bits_kept)]
-        free = replace(free, pairs=task.pairs.inward(kept))
-    uniform = task.space.softmax(np.zeros(task.space.shape))
-    if task.secrecy.kind == "sampled":
+    free = replace(objective.inward(), clock=objective.clock.silent())
+    uniform = objective.space.softmax(np.zeros(objective.space.shape))
+    if objective.is_sampled:
         free = replace(free, clock=free.clock.share(_SHARE_OF_KEPT))
         with contextlib.suppress(OutOfTime):  # the search that comes after can do without
-            return np.stack([uniform, _first_kept(task, make_ascent(free, safe, options)).best])
+            return np.stack([uniform, _first_kept(objective, make(free, safe, options)).best])
         return uniform[None]
-    method = make_ascent(free, safe, options)
-    return np.stack([uniform, *method.candidates(_first_kept(task, method))])
+    method = make(free, safe, options)
+    return np.stack([uniform, *method.candidates(_first_kept(objective, method))])
 
 
-def _first_kept(task: Task, method: Iteration[S]) -> S:
-    """The first state whose best table meets all constraints of a task, or the last one."""
+def _first_kept(objective: Objective, method: Iteration[S]) -> S:
+    """The first state whose best table meets all bounds of an objective, or the last one."""
     state, seen = method.begin(), None
-    while not method.is_done(state) and task.clock.allows(state.iteration):
+    while not method.is_done(state) and objective.clock.allows(state.iteration):
         if state.best is not seen:
             seen = state.best
-            if np.all(task.slacks(seen[None]) >= 0):
+            if np.all(objective.slacks(seen[None]) >= 0):
                 break
         try:
             state = method.advance(state)
         except OutOfTime:
-            if task.secrecy.kind == "sampled":
+            if objective.is_sampled:
                 break
             raise
     return state
@@ -316,9 +293,10 @@ def _first_kept(task: Task, method: Iteration[S]) -> S:
 
 def _run(
     method: Iteration[S],
-    task: Task,
+    objective: Objective,
     safe: np.ndarray,
     options: SolveOptions,
+    make: Start[Any],
     writer: _StateWriter,
     arrays: dict[str, np.ndarray] | None,
 ) -> tuple[S | None, Status]:
@@ -327,13 +305,13 @@ def _run(
     The first is that of the arrays of a checkpoint, where there are any. The state is None where the time did not suffice for
     the first.
     """
-    state, status, clock = None, Status.CONVERGED, task.clock
+    state, status, clock = None, Status.CONVERGED, objective.clock
     try:
         with clock, interruptible():
             if arrays is not None:
                 state = _resumed(method, arrays, options)
             else:
-                state = method.begin(_most_hidden(task, safe, options))
+                state = method.begin(_most_hidden(objective, safe, options, make))
             seconds = 0.0  # of the last iteration: another one is begun where it fits
             while not method.is_done(state):
                 if not clock.allows(state.iteration):

@@ -21,8 +21,7 @@ from jaxtyping import Float
 from ..common.clock import Clock, OutOfTime
 from ..common.logs import divergence_bits, entropy_bits, natural_log, posteriors
 from ..engine.return_range import is_blind
-from .avoided import Avoided
-from .task import Task
+from .objective import Objective
 
 FACTORS = (10.0, 30.0, 0.0, 3.0)
 """Factors c of the cost of being told apart, the most promising first."""
@@ -59,39 +58,35 @@ class _Soft:
     even: float
 
 
-def terminal_values(task: Task) -> Float[np.ndarray, " N"]:
+def terminal_values(objective: Objective) -> Float[np.ndarray, " N"]:
     """What the states of time T are worth to the return: over an infinite horizon, their best continuation."""
-    space = task.space
+    space = objective.space
     if space.problem.return_over == "infinite" and not is_blind(space.problem):
         return space.hidden.paid[0].last
     return space.hidden.paid[0].terminal
 
 
-def soft_starts(task: Task, clock: Clock, avoided: Avoided | None = None) -> Iterator[Float[np.ndarray, "T C A"]]:
+def soft_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
     """Tables to search from, one for each of `FACTORS`; each begins with the weight, bonus and costs of the one before.
-
-    With `avoided` they earn and end elsewhere than the answers it is of, as far as the threshold allows.
 
     Cost: some thirty backward inductions and forward passes each, over the reachable states.
     """
-    hidden = task.space.hidden
+    hidden = objective.space.hidden
     # The return weighs as much as the entropy of all decisions: below, soft policies are spread over everything.
-    weight = hidden.horizon * float(natural_log(np.array(float(task.space.shape[2]))))
+    weight = hidden.horizon * float(natural_log(np.array(float(objective.space.shape[2]))))
     wishes = _Wishes(
         max(_LEAST_WEIGHT, weight), np.zeros(hidden.num_values), np.zeros((hidden.horizon + 1, hidden.num_events))
     )
     alike = 1 < hidden.num_values <= _MOST_VALUES  # of one value, as with whole paths, no event tells anything
     for factor in FACTORS if alike else (0.0,):
-        best, uncertain = _starts_of(task, wishes, factor, clock, avoided)
+        best, uncertain = _starts_of(objective, wishes, factor, clock)
         wishes = best.wishes
         yield best.table
         if best.even < _CERTAIN * uncertain.even:
             yield uncertain.table
 
 
-def _starts_of(
-    task: Task, wishes: _Wishes, factor: float, clock: Clock, avoided: Avoided | None
-) -> "tuple[_Soft, _Soft]":
+def _starts_of(objective: Objective, wishes: _Wishes, factor: float, clock: Clock) -> "tuple[_Soft, _Soft]":
     """The soft table of the smallest weight whose return suffices, or of the largest weight that was tried; and of all that
     keep the secret about as uncertain as any, the one whose return misses least: a search can begin there where the first
     one leaves nothing to hide.
@@ -101,7 +96,7 @@ def _starts_of(
     uncertain: _Soft | None = None
     for _ in range(_BISECTIONS):
         try:
-            found = _balanced(task, wishes, factor, clock, avoided)
+            found = _balanced(objective, wishes, factor, clock)
         except OutOfTime:
             if best is None:
                 raise
@@ -128,11 +123,10 @@ def _starts_of(
     return best, uncertain
 
 
-def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock, avoided: Avoided | None = None) -> "_Soft":
+def _balanced(objective: Objective, wishes: _Wishes, factor: float, clock: Clock) -> _Soft:
     """The soft table after some rounds of bonus and cost: of the rounds that are as balanced as any, the last."""
-    space, terminal = task.space, terminal_values(task)
-    layers, scale, hidden = space.layers, 1 / task.unit, space.hidden
-    reward = None if avoided is None else avoided.reward(hidden)
+    space, terminal = objective.space, terminal_values(objective)
+    layers, scale, hidden = space.layers, 1 / objective.unit, space.hidden
     best: tuple[np.ndarray, _Wishes, float] | None = None
     evenest, values = -np.inf, len(wishes.bonus)
     most = float(entropy_bits(np.full(values, 1 / values)))
@@ -141,15 +135,17 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock, avoided:
         if number >= _ROUNDS and (evenest >= _UNEVEN * most or np.abs(wishes.bonus).max() >= largest):
             break
         clock.check()
-        prize = hidden.label @ wishes.bonus if avoided is None else avoided.prize(hidden, wishes.bonus)
+        prize = hidden.label @ wishes.bonus
         cost = factor * wishes.cost
-        table = layers.soft_table(wishes.weight * scale, prize, cost, terminal, space.available, reward)
+        table = layers.soft_table(wishes.weight * scale, prize, cost, terminal, space.available)
         if space.stationary:
-            table = layers.time_average(table, terminal)
+            table = layers.time_average(table)
         prior, seen = layers.seen(table)
         even = float(entropy_bits(prior))
         if even >= evenest - 0.01:
-            slack = layers.value(table, terminal) - (-np.inf if task.threshold is None else task.aim)
+            slack = float(space.sums(table[None], (0,))[0, 0]) - (
+                -np.inf if objective.threshold is None else objective.aim
+            )
             best, evenest = (table, wishes, slack * scale), max(even, evenest)
         wanted = -natural_log(np.maximum(prior, _SMALLEST))
         wanted = wanted - wanted.mean()

@@ -1,24 +1,36 @@
-"""Where searches begin: near the uniform policy, random, bold in single cells, and near the policy of largest return."""
+"""Where searches begin.
 
-from collections.abc import Iterator
+Where evaluations are cheap: near the uniform policy, random, bold in single cells, and near the policy of largest return. On
+samples: policies of convex games (`game_starts`), and soft policies (`soft_starts`).
+"""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import UNLIMITED, Clock
-from ..common.logs import natural_log
+from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..engine.additive import expected_sums
 from ..engine.return_range import is_blind, max_return, threshold
 from ..policy.markov import MarkovPolicy
-from ..policy.policy import Policy
 from ..policy.timed import TimedPolicy
+from ..problem.pairs import OWN
 from .best_returns import best_stationary_return, discounted_table, greedy_table
-from .policy_class import Space
+from .game_starts import game_starts
+from .objective import Objective
+from .options import SolveOptions
+from .parameters import logits
+from .policy_class import Space, make_space
+from .soft_starts import soft_starts
 
-# Parameters of actions that a start all but rules out; far enough to be one policy, near enough to come back.
-LEAST_SHARE = 0.02
-_BOLD = 3.0
+_BOLD = 3.0  # logit of an action that a start all but fixes: far enough to be another policy, near enough to come back
 _MANY_STATES = 300
+_SAMPLED_STARTS, _SOFT_STARTS = 5, 2  # tables to begin from in a search on samples, and soft ones for each channel
+# Of a time limit, for all of them; for less where one is given, which is the answer of a smaller class as a rule.
+_SHARE_OF_STARTS, _SHARE_OF_GIVEN = 0.2, 0.1
 _SHARE_OF_RICHEST = 0.25  # of a time limit, for a search for a stationary policy of large return
 
 
@@ -57,16 +69,10 @@ def _greedy_returns(space: Space, enough: float) -> Iterator[tuple[float, Float[
             return
 
 
-def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "T C A"]:
-    """Parameters of a table mixed with a share of the uniform one, so that no action is ruled out."""
-    uniform = space.available / space.available.sum(axis=1, keepdims=True)
-    return np.where(space.available, natural_log((1 - share) * table + share * uniform), 0.0)
-
-
-def make_starts(
-    space: Space, richest: Float[np.ndarray, "T C A"], count: int, seed: int, given: Policy | None = None
+def spread_starts(
+    space: Space, richest: Float[np.ndarray, "T C A"], count: int, seed: int
 ) -> Float[np.ndarray, "B T C A"]:
-    """`count` starting parameters, the same for the same seed, and after them those of the policy given, if any.
+    """`count` starting tables, the same for the same seed, for searches whose evaluations are cheap.
 
     A nearly uniform one; a mixture of the richest table with the uniform one; then, three to
     one, ones that are uniform but for one cell of consequence (a secret or a rewarding one) where one action is all but
@@ -80,7 +86,48 @@ def make_starts(
         source = bold if len(starts) % 4 else rich if len(starts) % 8 else anything
         found = next(source, None)
         starts.append(next(anything) if found is None else found)
-    return np.stack(starts[: max(count, 1)] + ([] if given is None else [logits(space, space.table_of(given))]))
+    return space.softmax(np.stack(starts[: max(count, 1)]))
+
+
+def exact_starts(
+    objective: Objective, safe: Float[np.ndarray, "T C A"], count: int, seed: int
+) -> list[Float[np.ndarray, "T C A"]]:
+    """Spread starts, and those of convex games."""
+    found = list(spread_starts(objective.space, safe, count, seed))
+    with contextlib.suppress(OutOfTime):
+        found += game_starts(objective, objective.clock.share(_SHARE_OF_GIVEN))
+    return found
+
+
+def sampled_starts(
+    objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions, given: Sequence[np.ndarray]
+) -> list[Float[np.ndarray, "T C A"]]:
+    """Tables to begin from where evaluations are samples: those given, those of convex games, and soft policies.
+
+    As many as their share of the time allows; the safe table where there is no other.
+    """
+    found = list(given) + [safe] * objective.channels.has_friends  # the others hide from all
+    most = _SAMPLED_STARTS + len(found) if options.starts is None else options.starts
+    share = _SHARE_OF_GIVEN if given else _SHARE_OF_STARTS
+    clock = objective.clock.share(share)
+    for source in (game_starts(objective, clock), _soft(objective, objective.clock.share(share / 2))):
+        with contextlib.suppress(OutOfTime):
+            while len(found) < most:
+                table = next(source, None)
+                if table is None:
+                    break
+                found.append(table)
+    return found[:most] or [safe]
+
+
+def _soft(objective: Objective, clock: Clock) -> Iterator[np.ndarray]:
+    """The first soft policies for each channel of which more bits are wanted."""
+    names = [OWN, *(pair.name for pair in objective.space.problem.pairs)]
+    for column in objective.channels.raised:
+        space = objective.space
+        if column:
+            space = make_space(space.problem.only(names[column]), space.memory)
+        yield from itertools.islice(soft_starts(replace(objective, space=space), clock), _SOFT_STARTS)
 
 
 def _random(space: Space, generator: np.random.Generator) -> Iterator[np.ndarray]:

@@ -1,0 +1,117 @@
+"""What a channel hides under tables of a class, as a search asks for it: one contract for trees, walks, windows and samples."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import Clock
+from ..common.workers import ALONE, Team
+
+Tables = Float[np.ndarray, "B T C A"]
+
+ALL_AT_ONCE = sys.maxsize
+"""Tables of one share where all are evaluated side by side."""
+
+_SPREAD_SECONDS = 0.1  # of an evaluation, from which it is worth the few milliseconds that its messages to workers take
+
+
+class Draw(NamedTuple):
+    """Which random sequences an evaluation uses: how many, and the seed. The same draw makes tables comparable."""
+
+    sequences: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Bits of B tables, their gradients in the tables, and the standard errors of the bits, 0 where they are exact."""
+
+    bits: Float[np.ndarray, " B"]
+    gradient: Any
+    errors: Float[np.ndarray, " B"]
+
+    @staticmethod
+    def exact(bits: Float[np.ndarray, " B"], gradient: Any) -> "Estimate":
+        """Without an error."""
+        return Estimate(bits, gradient, np.zeros(len(bits)))
+
+
+class Backend(Protocol):
+    """The bits of tables and their gradients; larger is more opaque.
+
+    **Attributes:** `kind`: `"exact"`, `"bracket"` or `"sampled"`; `reason`: what is evaluated, for results; `cost_seconds`: the
+    forecast for one table; `at_once`: tables of one share, whose values do not depend on the others; `most_bits`: no table
+    has more.
+    """
+
+    kind: str
+    reason: str
+    cost_seconds: float
+    at_once: int
+    most_bits: float
+
+    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
+        """The estimate of each table; `clock` is checked every second or so, `draw` is for samples alone."""
+        ...
+
+
+class Sum:
+    """A signed sum of backends, such as `H(R|Y) = H(R,Y) − H(Y)`; the empty sum is 0 for every table."""
+
+    def __init__(self, terms: Sequence[tuple[float, Backend]], reason: str = "", most_bits: float = np.inf):
+        self.terms, self.reason, self.most_bits = terms, reason, most_bits
+        kinds = {one.kind for _, one in terms}
+        self.kind = "sampled" if "sampled" in kinds else "exact"
+        self.cost_seconds = sum(one.cost_seconds for _, one in terms) or 1e-3
+        self.at_once = min((one.at_once for _, one in terms), default=ALL_AT_ONCE)
+
+    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
+        """See `Backend`."""
+        clock.check()
+        bits, errors = np.zeros(len(tables)), np.zeros(len(tables))
+        total: Any = np.zeros(tables.shape) if gradient and not self.terms else None
+        for sign, backend in self.terms:
+            found = backend(tables, clock, draw, gradient=gradient)
+            bits, errors = bits + sign * found.bits, np.hypot(errors, found.errors)
+            if gradient:
+                total = sign * found.gradient if total is None else total + sign * found.gradient
+        return Estimate(bits, total, errors)
+
+
+def samples_of(backend: Backend) -> list[Backend]:
+    """The backends of samples that a backend is made of."""
+    if isinstance(backend, Sum):
+        return [part for _, one in backend.terms for part in samples_of(one)]
+    return [backend] if backend.kind == "sampled" else []
+
+
+def evaluated(
+    backend: Backend,
+    tables: Tables,
+    clock: Clock,
+    team: Team = ALONE,
+    draw: Draw | None = None,
+    *,
+    gradient: bool = True,
+) -> Estimate:
+    """`backend(tables, clock, draw)`, shared by a team where that is worth it; the same numbers to the last bit."""
+    step = backend.at_once
+    if team.alone or len(tables) <= step or backend.cost_seconds * len(tables) < _SPREAD_SECONDS:
+        return backend(tables, clock, draw, gradient=gradient)
+    parts = ((tables[begin : begin + step], draw, gradient) for begin in range(0, len(tables), step))
+    return reduce(_joined, team.shares(_part, backend, parts, clock))
+
+
+def _part(backend: Backend, asked: tuple[Tables, Draw | None, bool], clock: Clock) -> Estimate:
+    tables, draw, gradient = asked
+    return backend(tables, clock, draw, gradient=gradient)
+
+
+def _joined(one: Estimate, other: Estimate) -> Estimate:
+    gradient = None if one.gradient is None else np.concatenate([one.gradient, other.gradient])
+    return Estimate(np.concatenate([one.bits, other.bits]), gradient, np.concatenate([one.errors, other.errors]))

@@ -1,0 +1,171 @@
+"""What the answer of a search hides, evaluated by itself: exactly where that fits the time, else on new sequences."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import UNLIMITED, Clock
+from ..measure.evaluate import opacity
+from ..measure.exact import Budget
+from ..measure.pairs import PairValue, pair_value, pair_values
+from ..measure.result import Opacity
+from ..measure.sampled import opacity_of_posteriors
+from ..measure.trajectory import path_bits
+from ..policy.policy import Policy
+from .backend import Draw
+from .channels import Asked, counted_seconds, make_sampled, sampled_pair
+from .objective import Objective
+from .options import SolveOptions
+from .policy_class import Space, make_space
+from .sampled_bits import LANE, in_lanes
+
+CLOSING_SECONDS = 1.0
+"""Seconds that the answer may take after the search was interrupted."""
+
+_EXACT_SECONDS = 5.0  # forecast, up to which the answer of a sampled search is evaluated exactly
+_BRACKET_SECONDS = 20.0
+_PRIOR_SECONDS = 2.0  # for the entropy of a path before anything is seen
+# Seconds for each number of a time-dependent table in which an answer is checked and its return is evaluated, after its bits
+# are (measured: 3e-8 to 5e-8).
+_PER_NUMBER = 6e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """What an answer hides, evaluated by itself: in the problem's own pair, and in the others."""
+
+    own: Opacity
+    pairs: tuple[PairValue, ...] = ()
+
+
+def closing_bits(
+    objective: Objective, table: np.ndarray, options: SolveOptions, closing: Clock
+) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
+    """What the answer hides, as it was searched or by what fits the time that is left, and the answer.
+
+    A search on samples ends with an estimate of the bits of its answer and of those of the policy it began from; the answer
+    is the better one of the two.
+    """
+    space, backend = objective.space, objective.backend
+    afterwards = _PER_NUMBER * space.hidden.horizon * space.hidden.paid[0].reward.size
+    left = max(closing.left - afterwards, 0.5 * CLOSING_SECONDS)
+    if objective.is_sampled:
+        return best_on_samples(objective, table, options, left)
+    policy, cost = space.policy(table), _BRACKET_SECONDS if backend.kind == "bracket" else backend.cost_seconds / 3
+    if cost <= left:
+        given = {"time_limit": _BRACKET_SECONDS, "seed": options.seed + 1}
+        own = (
+            opacity(space.problem, policy, "exact")
+            if backend.kind == "exact"
+            else opacity(space.problem, policy, **given)
+        )
+    else:
+        own = opacity(space.problem, policy, time_limit=left, seed=options.seed + 1)
+    if objective.has_pairs or objective.channels.bounds:  # as exact as they were searched
+        return Bits(own, _exact_pairs(objective, policy, options, left)), table
+    return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
+
+
+def _exact_pairs(objective: Objective, policy: Policy, options: SolveOptions, left: float) -> tuple[PairValue, ...]:
+    """What is hidden in each pair, exactly; as far as the time allows where a pair does not count."""
+    problem, counted = objective.space.problem, objective.channels.backends[1:]
+    return tuple(
+        pair_value(problem, pair, policy, seed=options.seed, time_limit=left)
+        if backend is None
+        else pair_value(problem, pair, policy, "exact")
+        for pair, backend in zip(problem.pairs, counted, strict=True)
+    )
+
+
+def best_on_samples(
+    objective: Objective, table: np.ndarray, options: SolveOptions, left: float
+) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
+    """The better one of the answer and the policy that the search began from, with its bits on new sequences."""
+    tables = [table]
+    if options.start is not None and objective.min_opacity is None:
+        begun = objective.space.table_of(options.start)
+        tables += [begun] if meets_linear(objective, begun) and np.any(begun != table) else []
+    count = max(10 * options.sequences, 20_000)
+    found = [_sampled_bits(objective, one, count, options, left / len(tables)) for one in tables]
+    earned = np.zeros(len(tables))
+    if objective.terms:
+        earned = objective.sums(np.stack(tables), gradient=False).score * objective.score_unit
+    merits = [_merit(objective, one, more, options) for one, more in zip(found, earned.tolist(), strict=True)]
+    chosen = merits.index(max(merits))
+    return found[chosen], tables[chosen]
+
+
+def _sampled_bits(objective: Objective, table: np.ndarray, count: int, options: SolveOptions, left: float) -> Bits:
+    """The bits of a table that was searched on samples, the time shared out to all pairs."""
+    problem, seconds = objective.space.problem, left / (1 + len(objective.space.problem.pairs))
+    own = sampled_answer(objective.space, table, count, options.seed, seconds)
+    found = list[PairValue]()
+    for pair, backend in zip(problem.pairs, objective.channels.backends[1:], strict=True):
+        made = sampled_pair(objective.space, pair, options) if backend is None else backend
+        alone = make_space(problem.only(pair.name), options.memory)
+        first = seconds if pair.belief is None else seconds / 2
+        hidden = sampled_answer(alone, table, count, options.seed, first)
+        value = PairValue(pair.name, hidden, pair.min, pair.max)
+        if pair.belief is not None:
+            drawn = hidden.num_sequences if hidden.method == "sampled" else options.sequences
+            loss = made(table[None], UNLIMITED, Draw(drawn, options.seed + 1), gradient=False)
+            value = replace(value, loss_bits=float(loss.bits[0]), loss_std_error=float(loss.errors[0]))
+        found.append(value)
+    return Bits(own, tuple(found))
+
+
+def _merit(objective: Objective, found: Bits, earned: float, options: SolveOptions) -> tuple[bool, float]:
+    """By which answers are compared: whether every bound on pairs is met, then what is maximised, of bits and the objective."""
+    columns = [found.own.bits, *(one.bits for one in found.pairs)]
+    hidden = columns[0] - (found.own.prior_bits if options.objective == "leakage" else 0.0)
+    if objective.channels.least:
+        hidden = min(columns[one.column] for one in objective.channels.least)
+    score = (
+        objective.weight * hidden + earned + sum(factor * columns[place] for factor, place in objective.channels.terms)
+    )
+    return all(one.met for one in found.pairs), score
+
+
+def meets_linear(objective: Objective, table: Float[np.ndarray, "T C A"]) -> bool:
+    """Whether a table meets all constraints but those on bits."""
+    if not objective.num_bits:
+        return bool(np.all(objective.slacks(table[None]) >= 0))
+    return bool(np.all(objective.sums(table[None]).slack >= 0))
+
+
+def sampled_answer(
+    space: Space, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, seconds: float
+) -> Opacity:
+    """The opacity of a table that was searched on samples: exact where that fits the seconds, else a large sample.
+
+    The sample is of sequences that the search has not seen: as many as fit the seconds, at least 64.
+    """
+    chain = space.chain(table)
+    if counted_seconds(space, chain, seconds) <= min(_EXACT_SECONDS, 0.5 * seconds):
+        return opacity(space.problem, space.policy(table), "exact")
+    if space.hidden.path is not None:
+        return _sampled_path(space, table, sequences, seed, seconds)
+    lane = LANE if space.on_device is None else space.on_device.chunk
+    found = in_lanes(
+        lambda count, generator: space.layers.posteriors(table, space.layers.draw(table, count, generator)),
+        sequences, lane, seed, seconds,
+    )  # fmt: skip
+    return opacity_of_posteriors(space.layers.prior(table), found)
+
+
+def _sampled_path(
+    space: Space, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, seconds: float
+) -> Opacity:
+    """The opacity of a whole path: parts of the sample as long as there is time."""
+    clock, parts = Clock(0.8 * seconds), list[tuple[float, float, int]]()
+    backend = make_sampled(space, Asked(draw=Draw(LANE, seed)), "")
+    while not parts or (sum(one[2] for one in parts) < sequences and clock.left > clock.spent / len(parts)):
+        stream = int(np.random.SeedSequence([seed, 1, len(parts)]).generate_state(1)[0])
+        found = backend(table[None], UNLIMITED, Draw(4 * LANE, stream), gradient=False)
+        parts.append((float(found.bits[0]), float(found.errors[0]), 4 * LANE))
+    bits = max(0.0, float(np.mean([one[0] for one in parts])))
+    error = float(np.sqrt(np.sum(np.square([one[1] for one in parts]))) / len(parts))
+    count, prior = sum(one[2] for one in parts), path_bits(space.chain(table), Budget(time_limit=_PRIOR_SECONDS))
+    words = f"exact entropy of path and observations, less that of {count:,} sampled observation sequences"
+    return Opacity(bits, 0.0, prior, prior, "sampled", count, error, words)

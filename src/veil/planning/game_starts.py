@@ -1,0 +1,112 @@
+"""Starts from the convex side: policies that hide most from an observer who remembers the last observations alone.
+
+Against an observer whose memory is finite the best policy is the optimum of a convex game (`game.solve`), found in seconds
+on a thousand states. As a policy of the class it may hide little, since an observer who remembers more sees through it; as a start it
+leads to better optima than any bonus on the secret alone, since it is seen where the other values of the secret are seen. The
+games of one and two observations are played, then of one at thresholds on either side of the one asked for: a search that
+comes from a poorer or a richer policy may end elsewhere on the way along the frontier.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import Clock, OutOfTime
+from ..common.errors import VeilError
+from ..engine.compile import build
+from ..engine.return_range import return_extremes
+from ..game.ascent import GameResult
+from ..game.pairs import TailEvents
+from ..game.responses import AgentProblem
+from ..game.solve import solve_game
+from ..policy.markov import MarkovPolicy
+from ..policy.timed import TimedPolicy
+from ..problem.pairs import OWN
+from ..problem.problem import Problem
+from .objective import Objective
+from .pairs_game import with_clocks
+from .policy_class import Space
+
+_REMEMBERED = (1, 2)  # observations of the games at the threshold asked for
+_ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the games on either side
+_GAP_BITS, _ITERATIONS = 2e-3, 80  # at which a game ends: its policy is a start, and the search goes on
+_SHARE = 0.35  # of the time for all starts that one game may take
+_MOST_BYTES = 2**30  # of one game
+_MOST_STATES = 100_000  # hidden states over all times, in millions, are no longer a matter of seconds
+
+
+def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
+    """Tables of the class, the most promising first; none where no such game can be played in the time.
+
+    Cost: about 80 rounds of five backward inductions each.
+    """
+    if objective.weight < 0 or objective.space.hidden.num_states > _MOST_STATES:
+        return
+    names = [OWN, *(pair.name for pair in objective.space.problem.pairs)]
+    problems = [_played(objective.space.problem, names[column]) for column in objective.channels.raised]
+    for problem, memory, threshold in _games(objective, problems):
+        if clock.left <= 0:
+            return
+        try:
+            result = _solved(problem, memory, threshold, clock.share(_SHARE).silent())
+        except (VeilError, OutOfTime):  # such as a secret that is a whole path, or a tree that does not fit
+            continue
+        yield table_of_game(objective.space, problem, result)
+
+
+def _games(objective: Objective, problems: list[Problem]) -> Iterator[tuple[Problem, int, float | None]]:
+    """Problem, remembered observations and threshold of each game, in turn for all channels of which more bits are wanted."""
+    wanted = objective.aim if objective.num_returns else None
+    horizon = objective.space.problem.horizon
+    for memory in _REMEMBERED:
+        if memory <= horizon:
+            yield from ((problem, memory, wanted) for problem in problems)
+    if wanted is None or not horizon:
+        return
+    extremes = return_extremes(objective.space.problem)
+    for edge in (extremes.smallest, extremes.largest):
+        yield from ((problem, 1, wanted + _ASIDE * (edge - wanted)) for problem in problems)
+
+
+def _played(problem: Problem, name: str) -> Problem:
+    alone = problem if name == OWN else problem.only(name)
+    return with_clocks(alone) if alone.observer.untimed else alone
+
+
+def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock) -> GameResult:
+    return solve_game(
+        problem,
+        TailEvents(problem.horizon - memory),
+        threshold=-np.inf if threshold is None else threshold,
+        gap=_GAP_BITS,
+        iterations=_ITERATIONS,
+        memory_bytes=_MOST_BYTES,
+        clock=clock,
+    )
+
+
+def table_of_game(space: Space, problem: Problem, result: GameResult) -> Float[np.ndarray, "T C A"]:
+    """The policy of a game, averaged over what the class does not tell apart, as a table of the class."""
+    hidden = build(problem)
+    flows = AgentProblem(problem, result.pairs).flows(result.tables)[1]
+    by_cell = np.zeros((problem.horizon, hidden.num_cells, problem.num_actions))
+    for time, (layer, flow) in enumerate(zip(result.pairs.layers, flows, strict=False)):
+        np.add.at(by_cell[time], hidden.cell[layer.x], flow.T)
+    return table_of_flows(space, by_cell)
+
+
+def table_of_flows(space: Space, by_cell: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
+    """The table whose policy takes each action as often as given flows of the cells of the problem do."""
+    problem = space.problem
+    even = problem.available / problem.available.sum(axis=1, keepdims=True)
+    stationary = _rows(by_cell.sum(axis=0), even)
+    if space.stationary:
+        return space.table_of(MarkovPolicy(stationary))
+    return space.table_of(TimedPolicy(np.stack([_rows(one, stationary) for one in by_cell])))
+
+
+def _rows(flow: Float[np.ndarray, "C A"], otherwise: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
+    """The probabilities of actions in each cell; `otherwise` where it is never visited."""
+    total = flow.sum(axis=1, keepdims=True)
+    return np.where(total > 0, flow / np.where(total > 0, total, 1.0), otherwise)

@@ -1,0 +1,523 @@
+"""What a search maximises and must keep, for many tables at once: score, slacks of the bounds, and their gradients.
+
+The score is a weighted sum of bits of channels and of quantities. Where the least of what several channels hide is maximised,
+`max min_j H_j = max t` under `H_j ≥ t`, the score is that least, its gradient is left to the multipliers of those bounds, which
+are weights that sum to one, and their slacks are `H_j − min H`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.workers import ALONE, Team
+from ..engine.feasibility import Target, other_targets, quantity_range
+from ..engine.return_range import return_extremes, threshold
+from ..problem.return_rounding import return_rounding
+from .backend import Backend, Draw, Estimate, Sum, Tables, evaluated, samples_of
+from .policy_class import Space
+
+# A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
+SUMMED_BITS = 2e-12
+_NOTHING = Sum(())
+ESTIMATED, CERTAIN = 1.0, 2.0
+"""Standard errors by which sampled bounds on bits are kept: along the way, and of a table that may be the answer."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`sign · (H − bits)` of the channel in a column: 0 or more where it is a bound."""
+
+    column: int
+    sign: float
+    bits: float
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """What is asked of the bits of channels, each of which is a column: 0 is the problem's own, the others follow.
+
+    **Attributes:** `backends`: how the columns are evaluated, None where a column does not count; `bounds` on columns; `terms`:
+    factors of columns, whose sum is maximised too; `least`: the columns whose least is maximised in place of the first one.
+    """
+
+    backends: tuple[Backend | None, ...]
+    bounds: tuple[Wanted, ...] = ()
+    terms: tuple[tuple[float, int], ...] = ()
+    least: tuple[Wanted, ...] = ()
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        """Those of which each has a slack."""
+        return self.least + self.bounds
+
+    @property
+    def used(self) -> list[Backend]:
+        """The backends that are evaluated."""
+        return [one for one in self.backends if one is not None]
+
+    @property
+    def raised(self) -> tuple[int, ...]:
+        """The columns of which more bits are wanted, the first where there is none: what starts hide."""
+        more = [one.column for one in self.wanted if one.sign > 0]
+        more += [column for factor, column in self.terms if factor > 0]
+        return tuple(dict.fromkeys(more if self.least and more else [0, *more]))
+
+    @property
+    def has_friends(self) -> bool:
+        """Whether fewer bits of some column are wanted."""
+        return any(one.sign < 0 for one in self.wanted) or any(factor < 0 for factor, _ in self.terms)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """One evaluation of B tables. A table is feasible where all of its K slacks are 0 or more.
+
+    `score` is maximised; slacks are in units of the range of the bounded quantity, so that multipliers of different
+    problems are of one size. `bits` of the own channel and `returns` are in their own units. The multipliers of the first
+    `num_least` slacks are weights that sum to one. Gradients are empty where they were not asked for.
+    """
+
+    score: Float[np.ndarray, " B"]
+    slack: Float[np.ndarray, "B K"]
+    bits: Float[np.ndarray, " B"]
+    returns: Float[np.ndarray, " B"]
+    score_gradient: Any
+    slack_gradient: Any
+    num_least: int = 0
+
+    def multipliers(self, before: Float[np.ndarray, "B K"], penalty: float) -> Float[np.ndarray, "B K"]:
+        """Those that the augmented Lagrangian takes over: `max(0, μ − ρ s)`, or the weights nearest to `μ − ρ s`."""
+        return possible_multipliers(before - penalty * self.slack, self.num_least)
+
+    def merit(self, multiplier: Float[np.ndarray, "B K"], penalty: float) -> Float[np.ndarray, " B"]:
+        """The augmented Lagrangian: `score + min_p Σ_k p_k s_k + (p_k − μ_k)² / 2ρ` over possible multipliers p."""
+        new, count = self.multipliers(multiplier, penalty), self.num_least
+        found = self.score - np.sum((new**2 - multiplier**2)[:, count:], axis=1) / (2 * penalty)
+        if count:
+            moved = (new - multiplier)[:, :count]
+            found = found + np.sum(new[:, :count] * self.slack[:, :count] + moved**2 / (2 * penalty), axis=1)
+        return found
+
+    def lagrangian_gradient(self, multiplier: Float[np.ndarray, "B K"]) -> Tables:
+        """`∂score + Σ_k multiplier_k ∂s_k`."""
+        return self.score_gradient + np.einsum("bk,bktca->btca", multiplier, self.slack_gradient)
+
+    @property
+    def feasible(self) -> np.ndarray:
+        """Which tables meet every bound, `(B,)`; no tolerance."""
+        return np.all(self.slack >= 0, axis=1)
+
+    def as_good(self, tolerance: float = 0.0) -> Int[np.ndarray, " n"]:
+        """The tables that are as good as the best, but for `tolerance`.
+
+        Feasible tables come first and are compared by score; without any, tables are compared by their worst slack.
+        """
+        feasible = np.flatnonzero(self.feasible)
+        if len(feasible):
+            return feasible[self.score[feasible] >= self.score[feasible].max() - tolerance]
+        worst = self.slack.min(axis=1)
+        return np.flatnonzero(worst >= worst.max() - tolerance)
+
+    @property
+    def best(self) -> int:
+        """The first of the best tables."""
+        return int(self.as_good()[0])
+
+    def part(self, chosen: np.ndarray) -> "Values":
+        """Some of the tables."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in _ARRAYS})
+
+    @staticmethod
+    def joined(parts: "list[Values]") -> "Values":
+        """Of all the tables of several evaluations."""
+        return replace(parts[0], **{n: np.concatenate([getattr(part, n) for part in parts]) for n in _ARRAYS})
+
+
+_ARRAYS = ("score", "slack", "bits", "returns", "score_gradient", "slack_gradient")
+
+
+def possible_multipliers(moved: Float[np.ndarray, "B K"], num_least: int) -> Float[np.ndarray, "B K"]:
+    """The nearest possible multipliers: 0 or more, the first `num_least` weights that sum to one."""
+    found = np.maximum(0.0, moved)
+    if num_least:
+        found[:, :num_least] = nearest_weights(moved[:, :num_least])
+    return found
+
+
+def nearest_weights(points: Float[np.ndarray, "B n"]) -> Float[np.ndarray, "B n"]:
+    """The nearest point of the simplex, `w ≥ 0` and `Σ w = 1`, to each point: `max(0, x − t)` with t by sorting."""
+    falling = -np.sort(-points, axis=1)
+    shift = (np.cumsum(falling, axis=1) - 1) / np.arange(1, points.shape[1] + 1)
+    last = np.sum(falling > shift, axis=1) - 1
+    return np.maximum(0.0, points - shift[np.arange(len(points)), last][:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Maximise a sum of bits and quantities of the tables of one class under bounds on both.
+
+    **Attributes:** `channels`; `weight` of the bits: +1 to hide, −1 to show (`goal="transparent"`), 0 where a task alone is
+    maximised under `min_opacity`; `terms`: factors of quantities, by their numbers, whose sum is maximised too; `threshold`: δ
+    or None; `aim`: the evaluated return that is kept, inside of δ by rounding errors; `starts`: the distributions from which
+    the return is bounded, each a bound of its own; `unit`: the range of returns, by which slacks are scaled; `rounding`: a
+    bound on the rounding errors of a return; `is_free`: every policy earns δ, which is then no bound; `min_opacity`: bits of
+    the own channel that are kept; `others`: the bounds on quantities beside the threshold, whose slacks come last; `clock`:
+    checked by every evaluation; `closing_seconds`: what making the last table feasible may take after that; `team`: who
+    shares evaluations.
+    """
+
+    space: Space
+    channels: Channels
+    weight: float
+    terms: tuple[tuple[float, int], ...]
+    threshold: float | None
+    aim: float
+    starts: Float[np.ndarray, "K N"]
+    unit: float
+    rounding: float = 0.0
+    is_free: bool = False
+    min_opacity: float | None = None
+    others: tuple[Target, ...] = ()
+    clock: Clock = UNLIMITED
+    closing_seconds: float = np.inf
+    team: Team = ALONE
+    _last: list[tuple[Tables, Draw | None, Values]] = field(default_factory=list, init=False, repr=False)
+
+    # How many bounds of which kind, in the order of the slacks: the least, bits of channels, the return, other quantities.
+
+    @property
+    def num_bits(self) -> int:
+        """How many slacks are of bits: those of the least first of all."""
+        return len(self.channels.wanted)
+
+    @property
+    def num_returns(self) -> int:
+        """How many bounds there are on the return."""
+        return 0 if self.threshold is None or self.is_free else len(self.starts)
+
+    @property
+    def num_first(self) -> int:
+        """How many bounds there are on bits and on the return."""
+        return self.num_bits + self.num_returns
+
+    @property
+    def num_constraints(self) -> int:
+        """K."""
+        return self.num_first + len(self.others)
+
+    @property
+    def backend(self) -> Backend:
+        """That of the own channel; of any that counts where the own one does not."""
+        return next(iter(self.channels.used), _NOTHING)
+
+    @property
+    def kind(self) -> str:
+        """How bits are evaluated: `"exact"`, `"bracket"` or `"sampled"`; exactly where none count."""
+        return next((one.kind for one in self.channels.used), "exact")
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether bits are estimates from samples."""
+        return self.kind == "sampled"
+
+    @property
+    def sampled(self) -> list[Any]:
+        """The backends of samples among those that count."""
+        return [part for one in self.channels.used for part in samples_of(one)]
+
+    @property
+    def is_noisy(self) -> np.ndarray:
+        """Which slacks are estimates, `(K,)`."""
+        return (np.arange(self.num_constraints) < self.num_bits) & self.is_sampled
+
+    @property
+    def cost_seconds(self) -> float:
+        """The forecast of one evaluation."""
+        return sum(one.cost_seconds for one in self.channels.used) or 1e-3
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether a sum of quantities or of bits of channels is maximised too."""
+        return bool(self.terms or self.channels.terms)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether the bits of a channel beside the problem's own count."""
+        return any(one is not None for one in self.channels.backends[1:])
+
+    @property
+    def most_bits(self) -> float:
+        """What is hidden at most in what is maximised."""
+        columns = [one.column for one in self.channels.least] or [0]
+        found = [self.channels.backends[column] for column in columns]
+        return min((one.most_bits for one in found if one is not None), default=np.inf)
+
+    @property
+    def units(self) -> Float[np.ndarray, " K"]:
+        """By what each slack was divided."""
+        others = [one.unit for one in self.others]
+        return np.array([1.0] * self.num_bits + [self.unit] * self.num_returns + others)
+
+    @cached_property
+    def score_unit(self) -> float:
+        """By which what is maximised is divided: 1 for bits, else about the range of the task."""
+        problem = self.space.problem
+        spread = sum(abs(factor) * quantity_range(problem, number).unit for factor, number in self.terms)
+        spread += sum(abs(factor) for factor, _ in self.channels.terms)
+        return max(1.0, spread) if self.min_opacity is None else spread or self.unit
+
+    def price(self, multiplier: Float[np.ndarray, " K"]) -> float:
+        """The multiplier of the return in bits for one unit of it, the largest where there are several.
+
+        Where bits are kept it is in units of the task; that of the bits, where the return has no bound.
+        """
+        if self.min_opacity is not None and not self.num_returns:
+            return float(multiplier[self.num_bits - 1]) * self.score_unit
+        return float(multiplier[self.num_bits : self.num_first].max(initial=0.0)) * (self.score_unit / self.unit)
+
+    def prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
+        """The multipliers of all bounds of the problem in bits for one unit of each; in units of the task if bits are kept."""
+        first = [] if self.space.problem.min_return is None else [self.price(multiplier)]
+        found = zip(multiplier[self.num_first :].tolist(), self.others, strict=True)
+        return first + [self.score_unit * one / target.unit for one, target in found]
+
+    def channel_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
+        """The multipliers of the bounds of further channels, in their order; bits for one more bit of each."""
+        begin, end = len(self.channels.least), self.num_bits - (self.min_opacity is not None)
+        return [self.score_unit * one for one in multiplier[begin:end].tolist()]
+
+    def inward(self) -> "Objective":
+        """The objective that maximises the least slack of all bounds on bits, to find a table that keeps them."""
+        channels = replace(self.channels, bounds=(), terms=(), least=self.channels.bounds)
+        return replace(self, channels=channels, weight=1.0, terms=(), min_opacity=None)
+
+    # Evaluations.
+
+    def evaluate(
+        self, tables: Tables, draw: Draw | None = None, *, gradient: bool = True, errors: float = ESTIMATED
+    ) -> Values:
+        """Score, slacks and gradients of each table; those of a single table are kept until another one is evaluated.
+
+        **Arguments:** `draw`: of the sequences of samples; `errors`: standard errors by which sampled bounds are kept.
+        """
+        if len(tables) != 1 or not gradient or not isinstance(tables, np.ndarray):
+            return self._evaluate(tables, draw, gradient, errors)
+        if not (self._last and self._last[0][1] == draw and np.array_equal(self._last[0][0], tables)):
+            self._last[:] = [(tables.copy(), draw, self._evaluate(tables, draw, gradient, errors))]
+        return self._last[0][2]
+
+    def _evaluate(self, tables: Tables, draw: Draw | None, gradient: bool, errors: float) -> Values:
+        columns = [
+            None if one is None else evaluated(one, tables, self.clock, self.team, draw, gradient=gradient)
+            for one in self.channels.backends
+        ]
+        parts = _Parts(self, tables, columns, gradient, errors)
+        return parts.values()
+
+    def sums(self, tables: Tables, *, gradient: bool = True) -> Values:
+        """The same without any bits: slacks of the bounds on quantities alone, and the sum of the terms as the score."""
+        channels = Channels((None,) * len(self.channels.backends))
+        return _Parts(replace(self, channels=channels, weight=0.0), tables, [], gradient, 0.0).values()
+
+    def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
+        """The slacks alone, without bits where they have no bound."""
+        if self.num_bits:
+            return self.evaluate(tables).slack
+        return self.sums(tables, gradient=False).slack
+
+    def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
+        """The return of one table from each of the distributions from which it is bounded."""
+        return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=self.starts)[0]
+
+
+class _Parts:
+    """One evaluation put together: the values of columns and quantities, then score and slacks with their gradients."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        tables: Tables,
+        columns: Sequence[Estimate | None],
+        gradient: bool,
+        errors: float,
+    ):
+        self._objective, self._tables, self._columns = objective, tables, columns
+        self._gradient, self._errors = gradient, errors
+        wanted = {0} | {one.quantity for one in objective.others} | {number for _, number in objective.terms}
+        numbers = tuple(sorted(wanted))
+        space = objective.space
+        if gradient:
+            values, gradients = space.sums_and_gradients(tables, numbers)
+            self._gradients = dict(zip(numbers, gradients, strict=True))
+        else:
+            values = space.sums(tables, numbers)
+        self._sums = dict(zip(numbers, values, strict=True))
+
+    def values(self) -> Values:
+        """Everything together."""
+        slack, gradients = self._slacks()
+        score, score_gradient = self._score()
+        tables, own = self._tables, self._columns[0] if self._columns else None
+        count = len(tables)
+        num_least = len(self._objective.channels.least)
+        if num_least:
+            least = np.min(slack[:num_least], axis=0)
+            slack[:num_least] = [one - least for one in slack[:num_least]]
+        empty: Any = np.zeros((count, 0))
+        if self._gradient:
+            stack = _module(tables).stack
+            slack_gradient = stack(gradients, axis=1) if gradients else np.zeros((count, 0, *tables.shape[1:]))
+        else:
+            score_gradient, slack_gradient = empty, empty
+        return Values(
+            score=score,
+            slack=np.stack(slack, axis=1) if slack else np.zeros((count, 0)),
+            bits=np.zeros(count) if own is None else own.bits,
+            returns=self._sums[0],
+            score_gradient=score_gradient,
+            slack_gradient=slack_gradient,
+            num_least=num_least,
+        )
+
+    def _slacks(self) -> tuple[list[np.ndarray], list[Any]]:
+        objective = self._objective
+        slack, gradients = [], []
+        for number, one in enumerate(objective.channels.wanted):
+            column = self._columns[one.column]
+            assert column is not None
+            margin = 0.0 if number < len(objective.channels.least) else self._errors * column.errors
+            slack.append(one.sign * (column.bits - one.bits) - margin)
+            gradients.append(one.sign * column.gradient if self._gradient else None)
+        more, more_gradients = self._return_slacks()
+        slack, gradients = slack + more, gradients + more_gradients
+        for one in objective.others:
+            slack.append(one.sign / one.unit * (self._sums[one.quantity] - one.bound))
+            gradients.append(one.sign / one.unit * self._gradients[one.quantity] if self._gradient else None)
+        return slack, gradients
+
+    def _return_slacks(self) -> tuple[list[np.ndarray], list[Any]]:
+        objective = self._objective
+        if not objective.num_returns:
+            return [], []
+        if len(objective.starts) == 1:
+            gradient = self._gradients[0] / objective.unit if self._gradient else None
+            return [(self._sums[0] - objective.aim) / objective.unit], [gradient]
+        space, count, batch = objective.space, len(objective.starts), len(self._tables)
+        tables, starts = np.repeat(self._tables, count, axis=0), np.tile(objective.starts, (batch, 1))
+        found: Any = [None] * count
+        if self._gradient:
+            values, gradients = space.sums_and_gradients(tables, (0,), starts=starts)
+            found = np.moveaxis(gradients[0].reshape(batch, count, *space.shape) / objective.unit, 1, 0)
+        else:
+            values = space.sums(tables, (0,), starts=starts)
+        slack = (values[0].reshape(batch, count) - objective.aim) / objective.unit
+        return list(slack.T), list(found)
+
+    def _score(self) -> tuple[np.ndarray, Any]:
+        """What is maximised: the bits, unless the least of several is, with its gradient; and all terms."""
+        objective, channels = self._objective, self._objective.channels
+        count, score, gradient = len(self._tables), np.zeros(len(self._tables)), None
+        for factor, column in self._weighted_columns():
+            score = score + factor * column.bits
+            gradient = _plus(gradient, factor, column.gradient)
+        if channels.least and objective.weight:
+            bits = [one.sign * (self._column(one.column).bits - one.bits) for one in channels.least]
+            score = score + objective.weight * np.min(bits, axis=0)
+        for factor, number in objective.terms:
+            score = score + factor * self._sums[number]
+            gradient = _plus(gradient, factor, self._gradients[number] if self._gradient else None)
+        if self._gradient and gradient is None:
+            gradient = np.zeros((count, *self._tables.shape[1:]))
+        return score / objective.score_unit, None if gradient is None else gradient / objective.score_unit
+
+    def _weighted_columns(self) -> list[tuple[float, Estimate]]:
+        objective, channels = self._objective, self._objective.channels
+        first = [(objective.weight, 0)] if objective.weight and not channels.least else []
+        return [(factor, self._column(column)) for factor, column in [*first, *channels.terms]]
+
+    def _column(self, number: int) -> Estimate:
+        found = self._columns[number]
+        assert found is not None
+        return found
+
+
+def _plus(total: Any, factor: float, more: Any) -> Any:
+    """The total with a multiple added; None where there are no gradients."""
+    if more is None:
+        return total
+    return factor * more if total is None else total + factor * more
+
+
+def _module(array: Any) -> Any:
+    """NumPy, or JAX for arrays that lie on its devices."""
+    return np if isinstance(array, np.ndarray) else array.__array_namespace__()
+
+
+def make_objective(
+    space: Space,
+    channels: Channels,
+    *,
+    goal: str = "opaque",
+    per_start: bool = False,
+    min_opacity: float | None = None,
+    terms: tuple[tuple[float, int], ...] = (),
+    team: Team = ALONE,
+) -> Objective:
+    """The objective of a problem for one class of policies.
+
+    With `min_opacity` the task is maximised, or the return where there is none, and the bits of the own channel are bounded.
+    """
+    problem, hidden = space.problem, space.hidden
+    extremes, rounding = return_extremes(problem), return_rounding(problem)
+    spread = extremes.largest - extremes.smallest
+    wanted = threshold(problem)
+    if min_opacity is not None:
+        channels = replace(channels, bounds=(*channels.bounds, Wanted(0, 1.0, _bits_kept(channels, min_opacity))))
+        if not terms and not channels.terms:
+            terms, wanted = ((1.0, 0),), None
+    return Objective(
+        space=space,
+        channels=channels,
+        weight=0.0 if min_opacity is not None else -1.0 if goal == "transparent" else 1.0,
+        terms=terms,
+        threshold=wanted,
+        aim=-np.inf if wanted is None else wanted + rounding,
+        starts=start_points(hidden.start, hidden.state) if per_start else hidden.start[None],
+        unit=spread if spread > rounding else 1.0,
+        rounding=rounding,
+        is_free=wanted is not None and not per_start and wanted <= extremes.smallest - rounding,
+        min_opacity=min_opacity,
+        others=tuple(_aimed(one, return_rounding(problem, one.quantity)) for one in other_targets(problem)),
+        team=team,
+    )
+
+
+def _bits_kept(channels: Channels, min_opacity: float) -> float:
+    """Bits that a table must hide here so that it hides `min_opacity` however its sequences are summed."""
+    own = channels.backends[0]
+    exact = own is not None and own.kind == "exact"
+    if min_opacity == 0:
+        return -np.inf if exact else 0.0  # a sum of nothing may round below 0
+    return min_opacity + (SUMMED_BITS if exact else 0.0)
+
+
+def _aimed(target: Target, rounding: float) -> Target:
+    """The bound that a search keeps: inside of the problem's by what rounding may move the value, where policies reach that."""
+    edge, other = target.range.largest, target.range.smallest
+    edge, other = (edge, other) if target.sign > 0 else (other, edge)
+    if target.sign * other >= target.sign * target.bound:  # every policy meets it
+        return target
+    inside = min(target.sign * target.bound + rounding, target.sign * edge)
+    return replace(target, bound=target.sign * max(target.sign * target.bound, inside))
+
+
+def start_points(start: np.ndarray, state: np.ndarray) -> Float[np.ndarray, "K N"]:
+    """For each start state of the model, how the hidden chain begins when it is the start."""
+    possible = np.unique(state[start > 0])
+    rows = np.stack([np.where(state == one, start, 0.0) for one in possible])
+    return rows / rows.sum(axis=1, keepdims=True)

@@ -1,0 +1,97 @@
+"""What an optimiser moves: the logits of the rows of a table that can be used, on the host or on an accelerator."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.logs import natural_log
+from .backend import Tables
+from .policy_class import Space
+
+LOWEST = -40.0
+"""Logits below the largest by this much are zero but for rounding."""
+
+LEAST_SHARE = 0.02
+"""Share of the uniform policy in a start: no action is ruled out, and the policy stays nearly the same."""
+
+
+def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "T C A"]:
+    """Parameters of a table mixed with a share of the uniform one, so that no action is ruled out."""
+    uniform = space.available / space.available.sum(axis=1, keepdims=True)
+    return np.where(space.available, natural_log((1 - share) * table + share * uniform), 0.0)
+
+
+class Parameters(Protocol):
+    """A way to write policies of a class as arrays of numbers, `theta` being `(B, R, A)` for B policies."""
+
+    def tables(self, theta: Any) -> Tables:
+        """The tables of parameters."""
+        ...
+
+    def pull_back(self, theta: Any, tables: Tables, gradient: Any) -> Any:
+        """Gradients in the parameters, `(B, …, R, A)`, from gradients in the tables, `(B, …, T, C, A)`."""
+        ...
+
+    def bounded(self, theta: Any) -> Any:
+        """Parameters of the same policies, none so small that it could not grow again."""
+        ...
+
+    def of(self, table: Any, share: float = LEAST_SHARE) -> Any:
+        """Parameters `(R, A)` near a table; `InputError` where that is not possible."""
+        ...
+
+    @property
+    def mixes(self) -> bool:
+        """Whether a mixture of two tables is a policy of the same kind."""
+        ...
+
+
+class TableParameters:
+    """Softmax logits of the rows that some policy can use; the other rows are those of a base table.
+
+    **Arguments:** `space`; `base`: a table `(T, C, A)`.
+    """
+
+    mixes = True
+
+    def __init__(self, space: Space, base: Float[np.ndarray, "T C A"]):
+        self._space, self._base = space, np.ascontiguousarray(base)
+        times, cells, self._actions = space.shape
+        self.rows = space.layers.rows(times) if space.is_large else np.arange(times * cells)
+        self._whole = len(self.rows) == times * cells
+        self.open = space.available[self.rows % cells] if len(self.rows) else np.zeros((0, self._actions), dtype=bool)
+
+    def used(self, gradient: Any) -> Any:
+        """The rows of arrays `(…, T, C, A)` that are parameters, `(…, R, A)`."""
+        flat = gradient.reshape(*gradient.shape[:-3], -1, self._actions)
+        return flat if self._whole else flat[..., self.rows, :]
+
+    def softmax(self, theta: Float[np.ndarray, "B R A"]) -> Float[np.ndarray, "B R A"]:
+        """The rows of parameters; an action that is not available has probability 0."""
+        weights = np.where(self.open, np.exp(theta - theta.max(axis=-1, keepdims=True)), 0.0)
+        weights /= weights.sum(axis=-1, keepdims=True)
+        return weights
+
+    def tables(self, theta: Float[np.ndarray, "B R A"]) -> Tables:
+        """See `Parameters`."""
+        rows = self.softmax(theta)
+        if self._whole:
+            return rows.reshape(len(rows), *self._space.shape)
+        result = np.tile(self._base, (len(rows), 1, 1, 1))
+        result.reshape(len(rows), -1, self._actions)[:, self.rows] = rows
+        return result
+
+    def pull_back(self, theta: Float[np.ndarray, "B R A"], tables: Tables, gradient: Any) -> Any:
+        """See `Parameters`: `π (g − Σ π g)` in each row."""
+        rows, gradient = self.used(tables), self.used(gradient)
+        rows = rows.reshape(len(rows), *(1,) * (gradient.ndim - rows.ndim), *rows.shape[1:])
+        return rows * (gradient - np.sum(rows * gradient, axis=-1, keepdims=True))
+
+    def bounded(self, theta: Float[np.ndarray, "B R A"]) -> Float[np.ndarray, "B R A"]:
+        """See `Parameters`."""
+        return np.maximum(theta - theta.max(axis=-1, keepdims=True), LOWEST)
+
+    def of(self, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "R A"]:
+        """See `Parameters`."""
+        return self.used(logits(self._space, table, share))

@@ -1,0 +1,88 @@
+"""How a search spends its iterations: starts side by side, the better part of them after each round, one to the end.
+
+Everything here is a function of the objective's forecast cost, the number of starts and the options: the clock decides when a
+search ends, and never what it does before.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .objective import Objective
+
+LONGEST = 5000
+"""Iterations of a search on samples if no number is asked for; it ends earlier where its checks find nothing better."""
+
+# Exact searches: iterations of climbing, settling and polishing. A long climb finds better optima now and then, which is
+# worth it where an evaluation takes a millisecond.
+_ITERATIONS, _FEWER_ITERATIONS, _CHEAP_SECONDS = (180, 60, 300), (90, 60, 300), 1e-3
+_SETTLED = 4  # starts that settle
+_SECONDS_A_ROUND, _STARTS = 0.07, (4, 36)  # of all starts of one iteration, and their least and largest number
+
+# Steps to begin with, of exact gradients (with half of it, one basin of the paper's grid is missed) and of samples; the least
+# share of the first, and after how many steps 1/√k has cut the second by √2.
+_RATES, _LEAST_RATE, _HALF_RATE = (0.4, 0.2), 0.05, 100
+_SHARE_OF_ROUNDS = 0.4  # of the time limit of a search on samples, in rounds of equal length until one start is left
+_ROUND = (12, 100)  # least and largest number of iterations of a round
+_GRADIENT_SECONDS = 0.05  # of a gradient on the first batch, in which it is chosen
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Rounds as pairs (iterations, starts that stay after them), `last`: iterations of the one that is left, and whether the
+    steps of the rounds settle.
+    """
+
+    rounds: tuple[tuple[int, int], ...]
+    last: int
+    settles: bool = False
+
+    def rate(self, steps: int) -> float:
+        """The size of a first-order step in logits, after so many steps of the same start.
+
+        It falls to almost nothing over rounds that settle, where gradients are exact, and like `1/√k` where they are noisy.
+        """
+        if self.settles:
+            length = sum(one for one, _ in self.rounds)
+            return _RATES[0] * max(_LEAST_RATE, 1 - steps / max(1, length))
+        return _RATES[1] / (1 + steps / _HALF_RATE) ** 0.5
+
+    @property
+    def total(self) -> int:
+        """Iterations of all."""
+        return sum(length for length, _ in self.rounds) + self.last
+
+
+def num_exact_starts(objective: Objective) -> int:
+    """How many starts suit the cost of an exact evaluation."""
+    return int(np.clip(round(_SECONDS_A_ROUND / objective.cost_seconds), *_STARTS))
+
+
+def exact_schedule(objective: Objective, iterations: int | None) -> Schedule:
+    """That of a search on exact gradients; a limit on the iterations shares itself out in the same proportions."""
+    climb, settle, polish = _ITERATIONS if objective.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
+    if iterations is not None:
+        total = climb + settle + polish
+        climb = min(max(1, round(iterations * climb / total)), iterations)
+        settle = min(iterations - climb, round(iterations * settle / total))
+        polish = iterations - climb - settle
+    return Schedule(((climb, _SETTLED), (settle, 1)), polish, settles=True)
+
+
+def sampled_schedule(starts: int, seconds: float, time_limit: float, iterations: int | None) -> Schedule:
+    """That of a search on samples, whose gradients take so many seconds: half of the starts stay after each round."""
+    length = LONGEST if iterations is None else iterations
+    halvings = math.ceil(math.log2(starts)) if starts > 1 else 0
+    rounds, left = [], starts
+    for _ in range(halvings):
+        fits = _SHARE_OF_ROUNDS * time_limit / (halvings * left * seconds)
+        count = int(np.clip(min(fits, length / (4 * halvings)), 1, _ROUND[1]))
+        rounds.append((max(count, min(_ROUND[0], length // (2 * halvings) or 1)), left := (left + 1) // 2))
+    return Schedule(tuple(rounds), max(0, length - sum(one for one, _ in rounds)))
+
+
+def first_batch(seconds_per_sequence: float, least: int, most: int) -> int:
+    """Sequences of the first gradients: a power of two that takes about so long."""
+    fits = 2 ** (max(1, int(_GRADIENT_SECONDS / seconds_per_sequence)).bit_length() - 1)
+    return int(np.clip(fits, least, most))
