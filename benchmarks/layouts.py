@@ -14,6 +14,7 @@ import veil
 
 Cell = tuple[int, int]
 T = TypeVar("T")
+DRAWS = 200  # of layouts, until one has what a problem asks for
 PACE = 1.25  # decisions for a cell of way at slip 0.1: four of five moves go ahead
 
 
@@ -41,6 +42,11 @@ class Layout:
     def number(self) -> dict[Cell, int]:
         """The place of each free cell in `cells`."""
         return {cell: place for place, cell in enumerate(self.cells)}
+
+    @property
+    def typical(self) -> int:
+        """The side of a typical room."""
+        return int(np.sqrt(len(self.cells) / len(self.rooms)))
 
     @cached_property
     def _graph(self) -> sp.csr_array:
@@ -143,6 +149,18 @@ def box(centre: Cell, height: int, width: int) -> list[Cell]:
 def pick(generator: np.random.Generator, items: Sequence[T]) -> T:
     """One of several items."""
     return items[int(generator.integers(len(items)))]
+
+
+def draw_ranges(generator: np.random.Generator, plan: Layout, spared: list[list[Cell]], count: int) -> list[list[Cell]]:
+    """Rectangles of cells, none of which covers more than half of any of the sets to spare."""
+    typical = plan.typical
+    result: list[list[Cell]] = []
+    while len(result) < count:
+        height, width = (int(length) for length in generator.integers(max(2, typical // 2), typical + 3, size=2))
+        covered = plan.inside(box(pick(generator, plan.cells), height, width))
+        if all(2 * len(set(covered) & set(cells)) <= len(cells) for cells in spared):
+            result.append(covered)
+    return result
 
 
 def cameras(
