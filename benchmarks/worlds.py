@@ -154,13 +154,13 @@ def _draw_aisles(generator: np.random.Generator, size: int) -> tuple[Layout, lis
 def yards(seed: int, size: int = 600) -> veil.Problem:
     """An open yard with some obstacles. At which of two to four gates did the run begin?
 
-    The gates lie along one side and the dock across the yard; 60% of the largest return is asked for. Bands of cameras lie
+    The gates lie along one side and the dock across the yard; 75% of the largest return is asked for. Bands of cameras lie
     between them, each over a part of the width, so that a run that goes straight ahead tells its gate.
     """
     generator, horizon = np.random.default_rng([3, seed]), horizon_of(size)
     plan = _draw_yard(generator, size)
     count = int(generator.integers(2, 5))
-    spread = min(plan.columns - 2, max(count * 2, round(0.3 * horizon)))
+    spread = min(plan.columns - 2, max(count * 2, round(0.45 * horizon)))
     left = int(generator.integers(0, plan.columns - spread))
     gates = [(0, round(left + place)) for place in np.linspace(0, spread, count)]
     centre = round(left + float(generator.uniform(0.2, 0.8)) * spread)
@@ -171,7 +171,7 @@ def yards(seed: int, size: int = 600) -> veil.Problem:
     ]
     docks = around[: int(generator.integers(1, 4))]
     ranges = []
-    for _ in range(int(generator.integers(3, 6))):
+    for _ in range(int(generator.integers(4, 7))):
         row, width = int(generator.integers(1, depth)), int(generator.integers(spread // 3, spread))
         column = left + int(generator.integers(0, spread + 1))
         ranges.append(plan.inside(box((row, column), int(generator.integers(1, 4)), width)))
@@ -185,7 +185,7 @@ def yards(seed: int, size: int = 600) -> veil.Problem:
         sensors=cameras(generator, ranges, false_alarm=0.02 if seed % 3 == 2 else 0.0),
     )
     name = f"yard {seed}, {world.num_states:,} cells"
-    return world.problem(horizon, secret=veil.InitialState(), min_return="60%", name=name)
+    return world.problem(horizon, secret=veil.InitialState(), min_return="75%", name=name)
 
 
 def _draw_yard(generator: np.random.Generator, size: int) -> Layout:
