@@ -12,7 +12,7 @@ def maps(seed: int, size: int = 1300) -> veil.Problem:
     40% of the largest return is asked for; the energy of moves and the decisions on hazardous cells are bounded, and in every
     second problem the dock has to be reached with probability 0.9. The bounds are those of a policy that goes to the dock and
     from there to the labs, to the stores or to a room like them, each with probability 1/3, and a tenth more: all constraints
-    can be met together by a policy that hides something.
+    can be met together, and that policy is a start from which much can be hidden.
     """
     generator, horizon = np.random.default_rng([5, seed]), round(80 * (size / 1300) ** 0.4)
     for _ in range(DRAWS):

@@ -272,6 +272,8 @@ FAMILIES: dict[str, Callable[..., veil.Problem]] = {
     "maps": maps,
 }
 
+SMALLEST = {"floors": 100, "warehouses": 100, "networks": 100, "yards": 100, "masks": 80, "campus": 100, "maps": 300}
+
 
 def make(family: str, seed: int, size: int | None = None) -> veil.Problem:
     """The problem of a family; of the family's own size if none is given.
