@@ -30,39 +30,44 @@ def twenty_lines(problem: veil.Problem, memory: Any, seconds: float, starts: int
     clock, found = Clock(seconds), list[veil.Policy]()
     for number, table in zip(range(starts), start_tables(problem, memory), strict=False):
         part = Clock(0.95 * clock.left / (starts - number))
-        found += [one for one in [_adam(problem, table, part, number)] if one is not None]
+        policy = _adam(problem, table, part, number)
+        found += [] if policy is None else [policy]
     return _most_hidden(problem, found) or most_earning(problem, memory)
 
 
 def _adam(problem: veil.Problem, table: np.ndarray, clock: Clock, seed: int) -> veil.Policy | None:
     """The last feasible policy of one ascent."""
     theta, best = np.log(np.maximum(table, 1e-12)), None
-    mean, square, multiplier, step = np.zeros_like(theta), np.zeros_like(theta), np.zeros(len(problem.bounds)), 0
+    hidden, bounds = make_chain(problem, veil.MarkovPolicy.uniform(problem)).hidden, bounds_of(problem)
+    mean, square, multiplier, step = np.zeros_like(theta), np.zeros_like(theta), np.zeros(len(bounds)), 0
     while clock.left > 0:
         step += 1
-        policy = _policy(theta, problem)
-        _, gradient = veil.opacity_gradient(problem, policy, "sampled", sequences=_SEQUENCES, seed=10**6 * seed + step)
-        slack, slack_gradient = _slacks(problem, policy)
-        best = policy if (slack >= 0).all() else best
+        _, gradient = veil.opacity_gradient(problem, theta, "sampled", sequences=_SEQUENCES, seed=10**6 * seed + step)
+        slack, slack_gradient = _slacks(problem, hidden, bounds, theta)
+        best = theta if (slack >= 0).all() else best
         price = np.maximum(0.0, multiplier - _PENALTY * slack)
         multiplier = np.maximum(0.0, multiplier - _PENALTY / 10 * slack)
         gradient = gradient + np.tensordot(price, slack_gradient, axes=1)
         mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient**2
         theta = theta + _RATE * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-12)
-    return best
+    return None if best is None else _policy(best, problem)
 
 
 def _policy(theta: np.ndarray, problem: veil.Problem) -> veil.MarkovPolicy | veil.TimedPolicy:
     return (veil.TimedPolicy if theta.ndim == 3 else veil.MarkovPolicy).softmax(theta, problem)
 
 
-def _slacks(problem: veil.Problem, policy: Any) -> tuple[np.ndarray, np.ndarray]:
+def _slacks(
+    problem: veil.Problem, hidden: Hidden, bounds: list[float], theta: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """How far each bound is met, in units of the bound, and the gradients in the logits."""
-    chain = make_chain(problem, policy)
-    values, slopes = sums_and_gradients(chain.hidden, chain.table[None], chain.hidden.paid, stationary=chain.stationary)
-    table = policy.probabilities
-    slack, gradients = np.zeros(len(problem.bounds)), np.zeros((len(problem.bounds), *table.shape))
-    for number, (one, bound) in enumerate(zip(problem.bounds, bounds_of(problem), strict=True)):
+    table = np.where(problem.available, np.exp(theta - theta.max(axis=-1, keepdims=True)), 0.0)
+    table /= table.sum(axis=-1, keepdims=True)
+    stationary = table.ndim == 2
+    full = table[None] if stationary else table
+    values, slopes = sums_and_gradients(hidden, full[None], hidden.paid, stationary=stationary)
+    slack, gradients = np.zeros(len(bounds)), np.zeros((len(bounds), *table.shape))
+    for number, (one, bound) in enumerate(zip(problem.bounds, bounds, strict=True)):
         unit = abs(bound) or 1.0
         slack[number] = one.sign * (values[one.quantity, 0] - bound) / unit
         slope = slopes[one.quantity, 0].reshape(table.shape)

@@ -1,9 +1,9 @@
 """Each family of the benchmarks makes problems that can be solved, that hide something, and that a seed repeats."""
 
 import pytest
+from benchmarks.worlds import FAMILIES, HALVES, SMALLEST, make
 
 import veil
-from benchmarks.worlds import FAMILIES, HALVES, SMALLEST, make
 from veil.engine.feasibility import check_constraints
 from veil.engine.return_range import threshold
 from veil.problem.fingerprint import fingerprint
