@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
-from matplotlib.figure import Figure
+
+if TYPE_CHECKING:  # so that modules without figures run without matplotlib
+    from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[1]
 FIGURES = Path(__file__).parent / "figures"
@@ -131,7 +133,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def save_figure(settings: Settings, figure: Figure, name: str, description: str) -> str:
+def save_figure(settings: Settings, figure: "Figure", name: str, description: str) -> str:
     """Write a small PNG into `figures/` and return the Markdown that shows it; a quick run writes nothing."""
     if settings.quick:
         return f"(no figure in a quick run: {description})"

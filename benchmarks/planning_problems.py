@@ -118,7 +118,7 @@ def network(hosts: int, horizon: int, *, ports: int = 4, seed: int = 0, share: s
     """
     generator, office_of = np.random.default_rng(seed), np.arange(hosts) % max(4, hosts // 20)
     offices = int(office_of.max()) + 1
-    links = _links(hosts, office_of, ports, generator)
+    links = draw_links(hosts, office_of, ports, generator)
     size, actions = hosts + len(links), ports + 1
     to = np.tile(np.arange(size)[:, None], (1, actions))
     used = np.zeros(hosts, dtype=int)
@@ -149,8 +149,11 @@ def network(hosts: int, horizon: int, *, ports: int = 4, seed: int = 0, share: s
     return veil.Problem(model, veil.Observer(emissions), secret, horizon, share, name=f"network, {size:,} states")
 
 
-def _links(hosts: int, office_of: np.ndarray, ports: int, generator: np.random.Generator) -> list[tuple[int, int]]:
-    """A tree over all hosts, mostly inside offices, and random links on the ports that are left."""
+def draw_links(hosts: int, office_of: np.ndarray, ports: int, generator: np.random.Generator) -> list[tuple[int, int]]:
+    """A tree over all hosts, mostly inside offices, and random links on the ports that are left.
+
+    **Arguments:** `office_of`: of each host; `ports`: the most links that a host has.
+    """
     used, result = np.zeros(hosts, dtype=int), []
     for host in range(1, hosts):
         free = np.flatnonzero(used[:host] < ports - 1)

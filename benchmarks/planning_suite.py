@@ -17,10 +17,8 @@ from benchmarks.common import markdown_table, say
 from benchmarks.planning_baselines import softened, straight_line_jax, twenty_lines
 from benchmarks.planning_designs import DESIGNS, run_design
 from benchmarks.planning_problems import floor_of_rooms, masks, network, open_grid, random_masks, watched_grid
-from veil.common.clock import UNLIMITED
 from veil.engine.return_range import threshold
 from veil.planning.policy_class import make_space
-from veil.planning.sampled_values import SampleSecrecy
 from veil.problem.problem import Problem
 
 
@@ -80,8 +78,7 @@ class Found:
 def measured(problem: Problem, policy: veil.Policy, begin: tuple[float, float]) -> Found:
     """A policy on 2,000 fresh sequences."""
     wall, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]
-    space = make_space(problem, policy.memory)
-    bits = SampleSecrecy(space, "entropy", 2, 0, "").estimate(space.table_of(policy), 2000, 12345, UNLIMITED).bits
+    bits = veil.opacity(problem, policy, "sampled", sequences=2000, seed=12345).bits
     wanted = threshold(problem)
     missed = 0.0 if wanted is None else max(0.0, wanted - veil.expected_return(problem, policy))
     return Found(bits, missed, wall, processor)
