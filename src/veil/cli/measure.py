@@ -106,6 +106,7 @@ def measure(
     from ..common.clock import Clock
     from ..engine.return_range import threshold
     from ..formats.results.document import constraint_document, opacity_document, pair_document, problem_document
+    from ..measure.given_secret import shown_return_given_secret
     from ..measure.pairs import pair_values
     from ..proof.feasibility import proven_others, reaches_threshold
 
@@ -132,6 +133,9 @@ def measure(
         document["constraints"] = [constraint_document(one) for one in others]
     if pairs:
         document["pairs"] = [pair_document(one) for one in pairs]
+    given = shown_return_given_secret(problem, acting, pair)
+    if given is not None:
+        document["return_given_secret"] = given.document()
     found = None
     if details:
         from ..measure.measures import quantities
@@ -153,7 +157,7 @@ def measure(
     if as_json:
         print_json(document)
         return
-    _show_measured(document, hidden, [one.fact() for one in (*others, *pairs)])
+    _show_measured(document, hidden, [one.fact() for one in (*others, *pairs)], None if given is None else given.fact())
     if found is not None:
         source = "sensor" if problem.only(pair).observer.sensors else "observation"
         _show_details(document["details"], found, by, source)
@@ -237,7 +241,9 @@ def _recommendations(observer: "Observer", document: Document, found: "Quantitie
     return recommendations(leaking, found.worst[by], exact=found.method == "exact")
 
 
-def _show_measured(document: Document, hidden: "Opacity", others: list[tuple[str, str]]) -> None:
+def _show_measured(
+    document: Document, hidden: "Opacity", others: list[tuple[str, str]], given: tuple[str, str] | None
+) -> None:
     wanted = document["threshold"]
     required = "" if wanted is None else f", required: at least {wanted:.6g}"
     missed = "" if document["feasible"] or others else " (not met)"
@@ -246,6 +252,7 @@ def _show_measured(document: Document, hidden: "Opacity", others: list[tuple[str
             ("pair", document["pair"] if document["pair"] != "own" else None),
             *hidden.facts(),
             ("return", f"{document['expected_return']:.6g}{required}{missed}"),
+            *([given] if given is not None else []),
             *others,
             ("constraints", "not all met" if others and not document["feasible"] else None),
             ("evaluation", hidden.reason or None),

@@ -12,9 +12,11 @@ from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned, in_parentheses
 from ..common.values import Value
 from ..common.writers import writer
+from ..engine.feasibility import targets
 from ..game.records import RecordsResult
 from ..game.refine import SolvedGame
 from ..measure.constrained import ConstraintValue
+from ..measure.given_secret import shown_return_given_secret
 from ..measure.pairs import PairValue
 from ..measure.result import Opacity
 from ..policy.policy import Policy
@@ -246,6 +248,8 @@ class Solution(Value):
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))
         facts += [("", self.certificate_note)] if proof is not None and self.certificate_note else []
         facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
+        facts += self._shares()
+        facts += self._uneven()
         facts += [one.fact() for one in self.pairs]
         facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []
         facts += self._left_out()
@@ -253,6 +257,19 @@ class Solution(Value):
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))
         return facts
+
+    def _shares(self) -> list[tuple[str, str]]:
+        """What the percentages mean that were asked for."""
+        wanted = () if self.problem is None else targets(self.problem)
+        return [("", f"{one.name}: {one.share} is {one.bound:.6g}") for one in wanted if one.share]
+
+    def _uneven(self) -> list[tuple[str, str]]:
+        """The return of each value of the secret, if runs of one of them earn far less than the others."""
+        given = None if self.problem is None else shown_return_given_secret(self.problem, self.policy)
+        if given is None or not given.is_uneven:
+            return []
+        name, text = given.fact()
+        return [(name, f"{text}: runs of one value earn less than half of what all earn on average")]
 
     def _left_out(self) -> list[tuple[str, str]]:
         """Which bounds on pairs the proven upper bound leaves out, so that it may be far above."""
