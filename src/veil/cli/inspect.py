@@ -139,12 +139,12 @@ def _hiding(problem: "Problem") -> Document:
     from .. import MarkovPolicy
     from ..common.clock import Clock
     from ..common.logs import entropy_bits
-    from ..engine.chain import make_chain
+    from ..engine.chain import make_chain, observed_chain
     from ..engine.size import tree_size
     from ..measure.exact import Budget
     from ..measure.trajectory import path_bits
 
-    chain = make_chain(problem, MarkovPolicy.uniform(problem))
+    chain = observed_chain(make_chain(problem, MarkovPolicy.uniform(problem)))
     found: Document = {
         "prior": dict(zip(problem.secret_values, chain.prior.tolist(), strict=True)),
         "prior_bits": float(entropy_bits(chain.prior)),

@@ -30,10 +30,15 @@ def memo(owner: object, key: Hashable, make: Callable[[], Made], keep: Callable[
     **Arguments:** `owner`: an immutable object with a `__dict__`; `key`: the function that asks, with all arguments that the
     result depends on beside the owner; `keep`: whether a result is kept, such as one that no clock has cut short.
     """
-    kept = owner.__dict__.get(_NAME)
-    if kept is None:
-        kept = owner.__dict__.setdefault(_NAME, _Kept())
-    if key in kept:
-        return kept[key]
+    found = owner.__dict__.get(_NAME)
+    if found is None:
+        found = owner.__dict__.setdefault(_NAME, _Kept())
+    if key in found:
+        return found[key]
     made = make()
-    return kept.setdefault(key, made) if keep is None or keep(made) else made
+    return found.setdefault(key, made) if keep is None or keep(made) else made
+
+
+def kept(owner: object, key: Hashable) -> Any:
+    """What `memo` keeps for an owner and a key; None if nothing is kept."""
+    return owner.__dict__.get(_NAME, {}).get(key)

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from .buffers import keep_pages
 from .chain import Chain, sum_by_cell
-from .hidden import Hidden
+from .hidden import Hidden, observed
 from .kernel import DenseKernel
 from .size import tree_size
 from .step import Extension, Step
@@ -51,8 +51,9 @@ class BatchTree:
     """
 
     def __init__(self, hidden: Hidden, available: np.ndarray, *, stationary: bool):
-        assert isinstance(hidden.kernel, DenseKernel)
         keep_pages()
+        hidden = observed(hidden)
+        assert isinstance(hidden.kernel, DenseKernel)
         self.hidden, self.stationary = hidden, stationary
         self.flat = hidden.kernel.array.transpose(1, 0, 2)  # (N, A, N)
         self.masks = [emitter.actions for emitter in hidden.emitters]

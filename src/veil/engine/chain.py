@@ -18,7 +18,7 @@ from ..problem.problem import Problem
 from .buffers import keep_pages
 from .compile import build
 from .followed import Followed, follow
-from .hidden import Hidden
+from .hidden import Hidden, observed
 from .kernel import Matrix
 from .written import Written
 
@@ -155,6 +155,13 @@ def with_clock(chain: Chain) -> Chain:
     if chain.followed is not None:
         return FollowedChain(replace(chain.followed, written=None))
     return Chain(replace(chain.hidden, written=None), chain.table, stationary=chain.stationary)
+
+
+def observed_chain(chain: Chain) -> Chain:
+    """The chain that messages need, whose sums of rewards are not those of the problem; see `veil.engine.hidden.observed`."""
+    if chain.followed is not None or observed(chain.hidden) is chain.hidden:
+        return chain
+    return Chain(observed(chain.hidden), chain.table, stationary=chain.stationary)
 
 
 @singledispatch
