@@ -63,7 +63,7 @@ def corridor(**changes: object) -> veil.Problem:
     moves[0, 0, 1] = moves[0, 1, 2] = moves[1, :, 1] = moves[2, :, 2] = 1.0
     model = veil.Model(moves, [0.0, 1.0, 0.0], 0, discount=0.9)
     given: dict = {"horizon": 3, "pairs": [veil.Pair("start", secret=veil.InitialState())], **changes}
-    return veil.Problem(model, veil.Observer(np.eye(3)), veil.StateAt(1, {1}), **given)
+    return veil.Problem(model, veil.Observer(np.eye(3)), given.pop("secret", veil.StateAt(1, {1})), **given)
 
 
 POLICY = veil.MarkovPolicy([[0.25, 0.75], [0.5, 0.5], [0.5, 0.5]])
@@ -73,7 +73,7 @@ def test_an_uneven_return_is_remarked_and_pairs_have_their_own_values():
     problem = corridor()
     found = return_given_secret(problem, POLICY)
     assert found.expected_return.tolist() == pytest.approx([0.0, 0.9 + 0.81])
-    assert found.fact() == ("return given the secret", "elsewhere 0, secret 1.71")
+    assert found.text == "elsewhere 0, secret 1.71"
     assert found.is_uneven
     alone = return_given_secret(problem, POLICY, pair="start")
     assert alone.expected_return.tolist() == pytest.approx([0.25 * 1.71])
@@ -107,3 +107,17 @@ def test_a_whole_path_has_no_value_to_condition_on():
     problem = corridor(pairs=[]).replace(secret=veil.Trajectory())
     with pytest.raises(veil.InputError, match="whole path"):
         return_given_secret(problem, POLICY)
+
+
+def test_a_summary_says_what_a_percentage_means_and_that_the_return_is_uneven():
+    solution = veil.solve(
+        corridor(pairs=[], min_return="50%"), starts=2, iterations=20, certificate=False, time_limit=5
+    )
+    facts = " ".join(solution.summary().split())
+    assert "return: 50% of the range 0 … 1.71 is 0.855" in facts
+    assert "given the secret: elsewhere 0, secret 1.71; the runs of one value earn less than half" in facts
+    even = veil.solve(
+        corridor(pairs=[], secret=veil.InitialState(), min_return=0.5), starts=2, iterations=5, certificate=False
+    )
+    assert "given the secret" not in even.summary()
+    assert "of the range" not in even.summary()

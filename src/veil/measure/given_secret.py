@@ -59,12 +59,17 @@ class ReturnGivenSecret(Value):
         numbers = self.expected_return.tolist()
         return {name: None if math.isnan(x) else x for name, x in zip(self.values, numbers, strict=True)}
 
-    def fact(self) -> tuple[str, str]:
-        """Name and value for a table: the return of each value of the secret that occurs."""
+    @property
+    def text(self) -> str:
+        """The return of each value of the secret that occurs, in words: `elsewhere 0, secret 1.71`."""
         order = np.flatnonzero(self.probability > 0).tolist()
         parts = [f"{self.values[z]} {self.expected_return[z]:.6g}" for z in order[:_MOST_SHOWN]]
         more = [f"{len(order) - _MOST_SHOWN:,} more values"] if len(order) > _MOST_SHOWN else []
-        return "return given the secret", ", ".join([*parts, *more])
+        return ", ".join([*parts, *more])
+
+    def fact(self) -> tuple[str, str]:
+        """A line that follows that of the return in a table."""
+        return "", f"given the secret: {self.text}"
 
 
 def return_given_secret(problem: Problem, policy: Policy, *, pair: str = OWN) -> ReturnGivenSecret:

@@ -225,7 +225,7 @@ class Solution(Value):
 
     def _facts(self) -> list[tuple[str, str]]:
         required = "" if self.threshold is None else f", required: at least {self.threshold:.6g}"
-        facts = [*self.opacity.facts(), ("return", f"{self.expected_return:.6g}{required}")]
+        facts = [*self.opacity.facts(), ("return", f"{self.expected_return:.6g}{required}"), *self._uneven()]
         proof = self.certificate
         if proof is None:
             facts += [("proven", f"no bounds: {self.certificate_note}")] if self.certificate_note else []
@@ -249,7 +249,6 @@ class Solution(Value):
         facts += [("", self.certificate_note)] if proof is not None and self.certificate_note else []
         facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
         facts += self._shares()
-        facts += self._uneven()
         facts += [one.fact() for one in self.pairs]
         facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []
         facts += self._left_out()
@@ -269,7 +268,7 @@ class Solution(Value):
         if given is None or not given.is_uneven:
             return []
         name, text = given.fact()
-        return [(name, f"{text}: runs of one value earn less than half of what all earn on average")]
+        return [(name, f"{text}; the runs of one value earn less than half of what all earn on average")]
 
     def _left_out(self) -> list[tuple[str, str]]:
         """Which bounds on pairs the proven upper bound leaves out, so that it may be far above."""
