@@ -120,12 +120,14 @@ def measure(
     earned, others = expected_return(problem, acting), proven_others(problem, acting)
     rest = None if time_limit is None else clock.left
     pairs = pair_values(problem, acting, method, sequences=sequences, seed=seed, time_limit=rest)
+    given = shown_return_given_secret(problem, acting, pair)
     document: Document = {
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),
         "pair": pair,
         "opacity": opacity_document(hidden),
         "expected_return": earned,
+        "return_given_secret": None if given is None else given.document(),
         "threshold": threshold(problem),
         "feasible": reaches_threshold(problem, acting, earned) and all(one.met for one in (*others, *pairs)),
     }
@@ -133,9 +135,6 @@ def measure(
         document["constraints"] = [constraint_document(one) for one in others]
     if pairs:
         document["pairs"] = [pair_document(one) for one in pairs]
-    given = shown_return_given_secret(problem, acting, pair)
-    if given is not None:
-        document["return_given_secret"] = given.document()
     found = None
     if details:
         from ..measure.measures import quantities
