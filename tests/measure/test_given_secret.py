@@ -114,7 +114,7 @@ def test_a_summary_says_what_a_percentage_means_and_that_the_return_is_uneven():
         corridor(pairs=[], min_return="50%"), starts=2, iterations=20, certificate=False, time_limit=5
     )
     facts = " ".join(solution.summary().split())
-    assert "return: 50% of the range 0 … 1.71 is 0.855" in facts
+    assert " 50% of the range 0 … 1.71 is 0.855" in facts
     assert "given the secret: elsewhere 0, secret 1.71; the runs of one value earn less than half" in facts
     even = veil.solve(
         corridor(pairs=[], secret=veil.InitialState(), min_return=0.5), starts=2, iterations=5, certificate=False

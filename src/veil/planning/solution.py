@@ -225,7 +225,12 @@ class Solution(Value):
 
     def _facts(self) -> list[tuple[str, str]]:
         required = "" if self.threshold is None else f", required: at least {self.threshold:.6g}"
-        facts = [*self.opacity.facts(), ("return", f"{self.expected_return:.6g}{required}"), *self._uneven()]
+        facts = [
+            *self.opacity.facts(),
+            ("return", f"{self.expected_return:.6g}{required}"),
+            *self._shares(),
+            *self._uneven(),
+        ]
         proof = self.certificate
         if proof is None:
             facts += [("proven", f"no bounds: {self.certificate_note}")] if self.certificate_note else []
@@ -248,7 +253,6 @@ class Solution(Value):
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))
         facts += [("", self.certificate_note)] if proof is not None and self.certificate_note else []
         facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
-        facts += self._shares()
         facts += [one.fact() for one in self.pairs]
         facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []
         facts += self._left_out()
@@ -260,7 +264,10 @@ class Solution(Value):
     def _shares(self) -> list[tuple[str, str]]:
         """What the percentages mean that were asked for."""
         wanted = () if self.problem is None else targets(self.problem)
-        return [("", f"{one.name}: {one.share} is {one.bound:.6g}") for one in wanted if one.share]
+        names = ["" if one.quantity == 0 and one.sign > 0 else f"{one.name}: " for one in wanted]
+        return [
+            ("", f"{name}{one.share} is {one.bound:.6g}") for name, one in zip(names, wanted, strict=True) if one.share
+        ]
 
     def _uneven(self) -> list[tuple[str, str]]:
         """The return of each value of the secret, if runs of one of them earn far less than the others."""
