@@ -160,7 +160,7 @@ def _bits(weights, denominator: int) -> float:
 
 def evaluate(spec: Spec) -> Answer:
     """The joint table of secret and observations, and the expected return over the horizon, exactly."""
-    walker = _Walker(spec)
+    walker = Walker(spec)
     depth = 3 * spec.horizon + 2 + int(spec.sees_first)  # a policy, a transition and an emission each step
     table: dict[tuple[Event, ...], dict[int, int]] = {}
     if spec.sees_first:
@@ -174,7 +174,9 @@ def evaluate(spec: Spec) -> Answer:
     return Answer(table, spec.unit**depth, spec.num_values, expected_return(spec))
 
 
-class _Walker:
+class Walker:
+    """The ways to be somewhere, and the steps between them."""
+
     def __init__(self, spec: Spec):
         self.spec = spec
         self.start: dict[Hidden, int] = {}

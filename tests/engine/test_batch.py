@@ -124,7 +124,7 @@ def test_what_uniform_play_hardly_ever_does_is_not_lost():
     tree = tree_of(space)
     value, _ = tree.evaluate(table[None], lambda joint: (joint.sum(axis=(1, 2)), np.ones(joint.shape)))
     assert value[0] == pytest.approx(1, abs=1e-9)  # the probabilities of all sequences
-    assert len(tree.places) == tree.num_sequences
+    assert tree.num_rows == tree.num_sequences
     assert tree.num_sequences == tree_size(space.chain(table)).num_sequences
 
 

@@ -10,11 +10,13 @@ from scipy.optimize import linprog
 import veil
 from tests.problem.test_constraints import ALL, make_problem
 from tests.seeds import in_blocks
+from veil.common.clock import Clock, OutOfTime
 from veil.engine.compile import build
 from veil.engine.feasibility import (
     Target,
     best_mixture,
     check_constraints,
+    feasible_mixture,
     other_targets,
     strictest_bound,
     target,
@@ -205,3 +207,42 @@ def test_no_constraint_is_missed_by_more_than_the_best_mixture_misses_it(count: 
     assert found.slack.min() <= found.upper + 1e-12
     assert found.upper <= -1 + 1e-9
     assert found.upper - found.slack.min() <= 2e-3 * -found.upper
+
+
+def test_a_clock_leaves_the_mixture_of_the_corners_found_so_far_which_is_not_kept():
+    """Both of its bounds hold; it is found anew, completely, when it is asked for again."""
+    problem = random_problem(3)
+    whole, looks, cut = best_mixture(problem), 0, 0
+    for allowed in range(problem.horizon, 10 * problem.horizon, problem.horizon):
+        looks = 0
+
+        def stop(allowed: int = allowed) -> bool:
+            nonlocal looks
+            looks += 1
+            return looks > allowed
+
+        part = feasible_mixture(problem.replace(), Clock(stop=stop))
+        assert part.upper >= whole.upper - 1e-9
+        assert part.slack.min() <= whole.upper + 1e-9
+        cut += not part.complete
+    assert cut
+    problem = problem.replace()
+    with pytest.raises(OutOfTime):
+        feasible_mixture(problem, Clock(0.0))
+    check_constraints(problem, Clock(0.0))  # nothing is proven
+    assert feasible_mixture(problem).complete
+
+
+def test_an_expired_clock_leaves_parts_of_the_explanation_out():
+    problem = next(one for one in map(random_problem, range(40)) if best_mixture(one).is_excluded)
+    feasible_mixture(problem)
+    with pytest.raises(veil.InfeasibleError, match=r"alone, policies reach .*\. Relax these"):
+        check_constraints(problem, Clock(0.0))
+
+
+def test_a_constraint_says_what_its_percentage_is_a_share_of():
+    problem = make_problem((veil.Return(max="40%", reward="energy"), veil.Return(min=-3.0, reward="energy")), 1)
+    percentage, number = other_targets(problem)
+    low, high = percentage.range.smallest, percentage.range.largest
+    assert percentage.explained == f"energy ≤ {percentage.bound:.6g} (40% of the range {low:.6g} … {high:.6g})"
+    assert number.explained == number.text == "energy ≥ -3"

@@ -219,11 +219,12 @@ def test_every_iteration_has_one_line_of_history():
 def test_the_summary_leads_with_the_answer():
     found = veil.solve(random_problem(7).replace(min_return="80%"), **QUICK)
     lines = found.summary().splitlines()
-    assert [line.split()[0] for line in lines[:5]] == ["hidden", "leaked", "return", "proven", "price"]
+    assert [line.split()[0] for line in lines[:6]] == ["hidden", "leaked", "return", "80%", "proven", "price"]
     assert lines[2] == f"return  {found.expected_return:.6g}, required: at least {found.threshold:.6g}"
-    assert lines[3] == "proven  no bounds: it was not asked for"
-    assert lines[5].startswith("Method: ascent over stationary Markov policies, ")
-    assert lines[5].endswith(f"after {found.iterations} iterations and {found.seconds:.1f} s.")
+    assert lines[3].endswith(f" is {found.threshold:.6g}")
+    assert lines[4] == "proven  no bounds: it was not asked for"
+    assert lines[6].startswith("Method: ascent over stationary Markov policies, ")
+    assert lines[6].endswith(f"after {found.iterations} iterations and {found.seconds:.1f} s.")
     assert repr(found) == (
         f"Solution({found.opacity.bits:.4f} bits, return {found.expected_return:.4g}, {found.status.name})"
     )

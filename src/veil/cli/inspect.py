@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted, which takes about a second
 _PRIOR_SECONDS = 5.0  # for the entropy of a whole path, under the uniform policy
+_SECONDS = 1.0  # for counting observation sequences, and for finding out whether constraints can be met together
+_HOPELESS_SECONDS = 300.0  # a forecast beyond which an exact value is not worth suggesting
 
 
 @guarded
@@ -102,36 +104,47 @@ def _size(problem: "Problem") -> Document:
 
 
 def _returns(problem: "Problem") -> Document:
-    from ..engine.feasibility import feasible_mixture, targets
+    from ..engine.feasibility import targets
     from ..engine.return_range import return_extremes, threshold
 
     ends, wanted = return_extremes(problem), threshold(problem)
-    bounds = {}
+    bounds: Document = {}
     if problem.others:
-        bounds = {
-            "constraints": [one.text for one in targets(problem)],
-            "feasible": not feasible_mixture(problem).is_excluded,
-        }
+        bounds = {"constraints": [one.explained for one in targets(problem)], "feasible": _feasible(problem)}
     return bounds | {
         "min_attainable_return": ends.smallest,
         "max_return": ends.largest,
         "returns_exact": ends.exact,
         "min_return": problem.min_return,
         "threshold": wanted,
+        "threshold_share": ends.share_text(problem.min_return),
         "attainable": wanted is None or wanted <= ends.largest,
     }
+
+
+def _feasible(problem: "Problem") -> bool | None:
+    """Whether all constraints can be met together; None if that is not known within a second."""
+    from ..common.clock import Clock, OutOfTime
+    from ..engine.feasibility import feasible_mixture
+
+    try:
+        mixture = feasible_mixture(problem, Clock(_SECONDS))
+    except OutOfTime:
+        return None
+    return None if not mixture.complete and not mixture.is_met and not mixture.is_excluded else not mixture.is_excluded
 
 
 def _hiding(problem: "Problem") -> Document:
     """The prior of the secret, the number of observation sequences, and which methods fit."""
     from .. import MarkovPolicy
+    from ..common.clock import Clock
     from ..common.logs import entropy_bits
-    from ..engine.chain import make_chain
+    from ..engine.chain import make_chain, observed_chain
     from ..engine.size import tree_size
     from ..measure.exact import Budget
     from ..measure.trajectory import path_bits
 
-    chain = make_chain(problem, MarkovPolicy.uniform(problem))
+    chain = observed_chain(make_chain(problem, MarkovPolicy.uniform(problem)))
     found: Document = {
         "prior": dict(zip(problem.secret_values, chain.prior.tolist(), strict=True)),
         "prior_bits": float(entropy_bits(chain.prior)),
@@ -148,11 +161,13 @@ def _hiding(problem: "Problem") -> Document:
     if chain.hidden.num_states > _MOST_COUNTED:
         why = f"{chain.hidden.num_states:,} hidden states are too many to enumerate sequences"
         return found | {"sequences": None, "methods": {"exact": why, "bracket": why, "sampled": "fits"}}
-    size = tree_size(chain)
+    size = tree_size(chain, Clock(_SECONDS), partial=True)
     seconds = size.seconds(chain, gradient=False)
     exact = f"fits: about {seconds:.2g} s per value, {3 * seconds:.2g} s per gradient"
-    if not size.exact or seconds > 300:
+    if seconds > _HOPELESS_SECONDS or (size.complete and not size.exact):
         exact = "too many sequences to enumerate"
+    elif not size.complete:
+        exact = f"not known: the sequences were not counted within {_SECONDS:g} s"
     return found | {
         "sequences": size.num_sequences,
         "sequences_text": size.text(),
@@ -167,7 +182,9 @@ def _hiding(problem: "Problem") -> Document:
 def _constraints_text(found: Document) -> str | None:
     if "constraints" not in found:
         return None
-    met = "can be met together" if found["feasible"] else "cannot be met together"
+    met = {True: "can be met together", False: "cannot be met together"}.get(
+        found["feasible"], f"whether they can be met together was not found out within {_SECONDS:g} s"
+    )
     return f"{', '.join(found['constraints'])}; {met}"
 
 
@@ -181,7 +198,8 @@ def _show_inspected(found: Document) -> None:
     wanted = found["threshold"]
     asked = "none"
     if wanted is not None:
-        asked = f"{wanted:.6g}{'' if found['attainable'] else ', which no policy reaches'}"
+        share = f"{found['threshold_share']} is " if found["threshold_share"] else ""
+        asked = f"{share}{wanted:.6g}{'' if found['attainable'] else ', which no policy reaches'}"
     sees = [word for word, does in (("actions", found["observer_sees_actions"]),
                                     ("the start", found["observer_sees_start"])) if does]  # fmt: skip
     print_facts(

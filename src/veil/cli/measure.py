@@ -106,6 +106,7 @@ def measure(
     from ..common.clock import Clock
     from ..engine.return_range import threshold
     from ..formats.results.document import constraint_document, opacity_document, pair_document, problem_document
+    from ..measure.given_secret import shown_return_given_secret
     from ..measure.pairs import pair_values
     from ..proof.feasibility import proven_others, reaches_threshold
 
@@ -119,12 +120,14 @@ def measure(
     earned, others = expected_return(problem, acting), proven_others(problem, acting)
     rest = None if time_limit is None else clock.left
     pairs = pair_values(problem, acting, method, sequences=sequences, seed=seed, time_limit=rest)
+    given = shown_return_given_secret(problem, acting, pair)
     document: Document = {
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),
         "pair": pair,
         "opacity": opacity_document(hidden),
         "expected_return": earned,
+        "return_given_secret": None if given is None else given.document(),
         "threshold": threshold(problem),
         "feasible": reaches_threshold(problem, acting, earned) and all(one.met for one in (*others, *pairs)),
     }
@@ -153,7 +156,7 @@ def measure(
     if as_json:
         print_json(document)
         return
-    _show_measured(document, hidden, [one.fact() for one in (*others, *pairs)])
+    _show_measured(document, hidden, [one.fact() for one in (*others, *pairs)], None if given is None else given.fact())
     if found is not None:
         source = "sensor" if problem.only(pair).observer.sensors else "observation"
         _show_details(document["details"], found, by, source)
@@ -237,7 +240,9 @@ def _recommendations(observer: "Observer", document: Document, found: "Quantitie
     return recommendations(leaking, found.worst[by], exact=found.method == "exact")
 
 
-def _show_measured(document: Document, hidden: "Opacity", others: list[tuple[str, str]]) -> None:
+def _show_measured(
+    document: Document, hidden: "Opacity", others: list[tuple[str, str]], given: tuple[str, str] | None
+) -> None:
     wanted = document["threshold"]
     required = "" if wanted is None else f", required: at least {wanted:.6g}"
     missed = "" if document["feasible"] or others else " (not met)"
@@ -246,6 +251,7 @@ def _show_measured(document: Document, hidden: "Opacity", others: list[tuple[str
             ("pair", document["pair"] if document["pair"] != "own" else None),
             *hidden.facts(),
             ("return", f"{document['expected_return']:.6g}{required}{missed}"),
+            *([given] if given is not None else []),
             *others,
             ("constraints", "not all met" if others and not document["feasible"] else None),
             ("evaluation", hidden.reason or None),

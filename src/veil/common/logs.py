@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import jax
 
 BITS_PER_NAT = float(1 / np.log(2.0))
+_FEW_VALUES = 8
 
 
 def log2_or_zero(values: np.ndarray) -> np.ndarray:
@@ -51,8 +52,14 @@ def soft_maximum(values: Float[np.ndarray, "*Y A"], temperature: float) -> Float
 
 
 def row_sums(joint: Float[np.ndarray, "*Y Z"]) -> Float[np.ndarray, "*Y"]:
-    """`P(y) = Σ_z P(z,y)`; a product, since NumPy's own sum over a short last axis is ten times slower."""
-    return joint @ np.ones(joint.shape[-1])
+    """`P(y) = Σ_z P(z,y)`, column by column or as a product: NumPy's own sum over a short last axis is ten times slower."""
+    values = joint.shape[-1]
+    if not 0 < values <= _FEW_VALUES:
+        return joint @ np.ones(values)
+    total = joint[..., 0].copy()
+    for value in range(1, values):
+        total += joint[..., value]
+    return total
 
 
 def posteriors(joint: Float[np.ndarray, "*Y Z"]) -> Float[np.ndarray, "*Y Z"]:

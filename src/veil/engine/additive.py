@@ -18,6 +18,7 @@ from .paid import Paid, solve_discounted
 
 Tables = Float[np.ndarray, "B T C A"]
 
+_FEW_ACTIONS = 7  # NumPy's own sum adds as many in the same order
 _SMALL = 2**22  # numbers of a policy on hidden states that are kept for all times: 32 MiB
 
 
@@ -170,7 +171,7 @@ class _Passes:
                 for time in range(self.hidden.horizon - 1, -1, -1):
                     actions = expected_values(self.hidden, plain, values)
                     actions *= self.weights(time)
-                    values = np.sum(actions, axis=2)
+                    values = _over_actions(actions)
                 found[number] = np.sum(self.starts * values, axis=1)
             found[number] += offset
         return found
@@ -182,13 +183,12 @@ class _Passes:
         values, gradients = np.empty((len(paid), len(self._tables))), []
         for number, one in enumerate(paid):
             plain, offset = one.centred(self.hidden.horizon)
-            on_states = np.zeros((*self._tables.shape[:2], self.hidden.num_states, self._tables.shape[3]))
             if endless[number]:
-                values[number] = self._add_endless(plain, on_states)
+                values[number], gradient = self._endless_gradient(plain)
             else:
-                values[number] = self._add_gradient(plain, self._last(plain, offset), occupied, on_states)
+                values[number], gradient = self._gradient(plain, self._last(plain, offset), occupied)
             values[number] += offset
-            gradients.append(sum_by_cell(self.hidden, on_states))
+            gradients.append(gradient)
         return values, gradients[0][None] if len(gradients) == 1 else np.stack(gradients)
 
     def _last(self, plain: Paid, offset: float) -> Float[np.ndarray, "B N"]:
@@ -203,31 +203,50 @@ class _Passes:
             found.append(_times(taken.reshape(batch, -1), self.hidden.kernel.stacked))
         return found
 
-    def _add_gradient(
-        self, plain: Paid, values: np.ndarray, occupied: list[np.ndarray], gradient: Float[np.ndarray, "B T N A"]
-    ) -> Float[np.ndarray, " B"]:
-        """The sums over the horizon, from what the states of time T are worth; their gradients are added to `gradient`."""
-        for time in range(self.hidden.horizon - 1, -1, -1):
-            actions = expected_values(self.hidden, plain, values)
-            gradient[:, 0 if self.stationary else time] += plain.discount**time * occupied[time][:, :, None] * actions
-            values = np.sum(self.weights(time) * actions, axis=2)
-        return np.sum(self.starts * values, axis=1)
+    def _gradient(
+        self, plain: Paid, values: np.ndarray, occupied: list[np.ndarray]
+    ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
+        """The sums over the horizon, from what the states of time T are worth, and their gradients."""
+        hidden, gradient = self.hidden, np.zeros(self._tables.shape)
+        always = np.zeros((len(self._tables), hidden.num_states, self._tables.shape[3])) if self.stationary else None
+        for time in range(hidden.horizon - 1, -1, -1):
+            actions = expected_values(hidden, plain, values)
+            gained = (plain.discount**time * occupied[time])[:, :, None] * actions
+            if always is None:
+                gradient[:, time] = sum_by_cell(hidden, gained)
+            else:
+                always += gained
+            actions *= self.weights(time)
+            values = _over_actions(actions)
+        if always is not None:
+            gradient[:, 0] = sum_by_cell(hidden, always)
+        return np.sum(self.starts * values, axis=1), gradient
 
-    def _add_endless(self, plain: Paid, gradient: Float[np.ndarray, "B 1 N A"]) -> Float[np.ndarray, " B"]:
+    def _endless_gradient(self, plain: Paid) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B 1 C A"]]:
         """The same for stationary policies over an infinite horizon."""
-        totals = np.empty(len(self._tables))
+        totals, gained = np.empty(len(self._tables)), []
         for row, start in enumerate(self.starts):
             values, transitions = self._endless(plain, row)
             occupied = solve_discounted(transitions.T, plain.discount, start)
             totals[row] = start @ values
-            gradient[row, 0] = occupied[:, None] * expected_values(self.hidden, plain, values[None])[0]
-        return totals
+            gained.append(occupied[:, None] * expected_values(self.hidden, plain, values[None])[0])
+        return totals, sum_by_cell(self.hidden, np.stack(gained))[:, None]
 
     def _endless(self, plain: Paid, row: int) -> tuple[Float[np.ndarray, " N"], Matrix]:
         """What each state is worth to a stationary policy over an infinite horizon, and the transitions under it."""
         weights = self.weights(0)[row]
         transitions = self.hidden.kernel.mix(weights)
         return solve_discounted(transitions, plain.discount, np.sum(weights * plain.reward, axis=1)), transitions
+
+
+def _over_actions(values: Float[np.ndarray, "B N A"]) -> Float[np.ndarray, "B N"]:
+    """Sums over the actions: of few, one after the other, the same numbers in a fifth of the time."""
+    if values.shape[2] > _FEW_ACTIONS:
+        return np.sum(values, axis=2)
+    total = values[:, :, 0].copy()
+    for action in range(1, values.shape[2]):
+        total += values[:, :, action]
+    return total
 
 
 def _times(rows: Float[np.ndarray, "B n"], matrix: Matrix) -> Float[np.ndarray, "B m"]:

@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
+from .buffers import keep_pages
 from .chain import Chain, sum_by_cell
-from .hidden import Hidden
+from .hidden import Hidden, observed
 from .kernel import DenseKernel
 from .size import tree_size
 from .step import Extension, Step
@@ -22,6 +23,7 @@ from .supports import Children, Supports
 from .threads import cores, one_blas_thread
 
 _AT_ONCE = 2**19
+_IN_CACHE = 2**15  # numbers of joint tables that are worked on at a time
 _WORTH_A_THREAD = 2**16
 
 
@@ -44,10 +46,13 @@ class BatchTree:
     Example: three policies (B = 3) of `two-rooms` with horizon 2; N = 2, Z = 2, the secret's time is 2. Of the four possible
     sequences, two histories and two continuations meet at time 1. Forward messages have the shapes `(3, 1, 1, 2)` and
     `(3, 1, 2, 2)`: policies, values of the secret, nodes, hidden states. Backward messages carry the secret, `(3, 2, 1, 2)` and
-    `(3, 2, 2, 2)`. Their product at time 1, `(3, 2, 4)`, holds the joint tables `(3, 4, 2)`, which `places` selects.
+    `(3, 2, 2, 2)`. Their product at time 1, `(3, 2, 2, 2)` for policies, values, histories and continuations, holds the joint
+    tables `(3, 4, 2)` of the `pairs` that can occur.
     """
 
     def __init__(self, hidden: Hidden, available: np.ndarray, *, stationary: bool):
+        keep_pages()
+        hidden = observed(hidden)
         assert isinstance(hidden.kernel, DenseKernel)
         self.hidden, self.stationary = hidden, stationary
         self.flat = hidden.kernel.array.transpose(1, 0, 2)  # (N, A, N)
@@ -60,12 +65,17 @@ class BatchTree:
         supports = Supports(chain)
         self.prefixes, ahead = _levels(supports.first(), supports.ahead, range(self.meet))
         self.suffixes, behind = _levels(supports.last(), supports.back, range(hidden.horizon - 1, self.meet - 1, -1))
-        self.places = self._find_places(ahead, behind)
+        self.pairs = self._find_pairs(ahead, behind)
 
     @property
     def cost_seconds(self) -> float:
         """The forecast of one evaluation of one policy."""
-        return 4e-4 + 6e-8 * self.places.size
+        return 4e-4 + 6e-8 * self.num_rows * self.hidden.label.shape[1]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the joint table of one policy."""
+        return self.prefix_nodes * self.suffix_nodes if self.pairs is None else len(self.pairs)
 
     @property
     def prefix_nodes(self) -> int:
@@ -87,14 +97,10 @@ class BatchTree:
         """Policies that are worked on at a time: so many that what is made of them stays in the cache."""
         return max(1, _AT_ONCE // self.numbers)
 
-    def _find_places(self, ahead: np.ndarray, behind: np.ndarray) -> Int[np.ndarray, "Y Z"]:
-        """Where the rows of the joint table that can occur lie in the product of all histories and continuations."""
-        pairs = np.flatnonzero((ahead.astype(np.float32) @ behind.T.astype(np.float32)).ravel() > 0)
-        rows, columns = np.divmod(pairs, len(behind))
-        values = np.arange(self.hidden.label.shape[1])
-        if self.hidden.split_time < self.meet:  # the value travels with the histories: (V, n, m)
-            return (values * len(ahead) + rows[:, None]) * len(behind) + columns[:, None]
-        return (rows[:, None] * len(values) + values) * len(behind) + columns[:, None]  # (n, W, m)
+    def _find_pairs(self, ahead: np.ndarray, behind: np.ndarray) -> Int[np.ndarray, " Y"] | None:
+        """Which pairs of a history and a continuation can occur, pair (i, j) being `i · m + j`; None for all."""
+        possible = (ahead.astype(np.float32) @ behind.T.astype(np.float32)).ravel() > 0
+        return None if possible.all() else np.flatnonzero(possible)
 
     def events(self) -> Int[np.ndarray, "Y T+1"]:
         """The sequences of events that the rows of the joint tables are about, in their order."""
@@ -103,8 +109,8 @@ class BatchTree:
             before = np.concatenate([before[level.parent], level.event[:, None]], axis=1)
         for level in self.suffixes:
             after = np.concatenate([level.event[:, None], after[level.parent]], axis=1)
-        rows, columns = np.divmod(self.places[:, 0], len(after))
-        rows = rows if self.hidden.split_time < self.meet else rows // self.hidden.label.shape[1]
+        pairs = np.arange(self.num_rows) if self.pairs is None else self.pairs
+        rows, columns = np.divmod(pairs, len(after))
         return np.concatenate([before[rows], after[columns]], axis=1)
 
     # One evaluation.
@@ -143,16 +149,33 @@ class _Pass:
         """The values and their gradients in the tables."""
         forward, backward = self.forward(), self.backward()
         alpha, beta = forward[-1], backward[-1]  # (B, V, n, N), (B, W, m, N), one of V and W being 1
-        batch, states = len(self.tables), alpha.shape[3]
-        left, right = alpha.reshape(batch, -1, states), beta.reshape(batch, -1, states)
-        product = np.matmul(left, right.transpose(0, 2, 1))
-        flat = product.reshape(batch, -1)
-        values, slope = measure(flat[:, self.tree.places])
-        flat[:] = 0.0
-        flat[:, self.tree.places] = slope
-        self._pull_forward(np.matmul(product, right).reshape(alpha.shape), forward)
-        self._pull_backward(np.matmul(product.transpose(0, 2, 1), left).reshape(beta.shape), backward)
+        values = np.empty(len(self.tables))
+        slopes = np.empty(alpha.shape), np.empty(beta.shape)
+        step = max(1, _IN_CACHE // self.tree.numbers)
+        for begin in range(0, len(values), step):
+            part = slice(begin, begin + step)
+            values[part] = self._meet(alpha[part], beta[part], measure, slopes[0][part], slopes[1][part])
+        self._pull_forward(slopes[0], forward)
+        self._pull_backward(slopes[1], backward)
         return values, self._to_tables()
+
+    def _meet(
+        self, alpha: np.ndarray, beta: np.ndarray, measure: Measure, alpha_slope: np.ndarray, beta_slope: np.ndarray
+    ) -> np.ndarray:
+        """The measure of the joint tables of some policies, and its gradients in their messages at the meeting time."""
+        pairs = self.tree.pairs
+        product = np.matmul(alpha, beta.swapaxes(2, 3))  # (B, Z, n, m)
+        flat = product.reshape(*product.shape[:2], -1)
+        joint = flat if pairs is None else flat.take(pairs, axis=2, mode="clip")
+        values, slope = measure(joint.swapaxes(1, 2))
+        if pairs is None:
+            product = np.ascontiguousarray(slope.swapaxes(1, 2)).reshape(product.shape)
+        else:
+            flat[...] = 0.0
+            flat[:, :, pairs] = slope.swapaxes(1, 2)
+        _add_products(product, beta, alpha_slope)
+        _add_products(product.swapaxes(2, 3), alpha, beta_slope)
+        return values
 
     def _matrix(self, time: int, emitter: int) -> Float[np.ndarray, "B N N"]:
         """`K_t(x,x') = Σ_{a in emitter} π_t(a|x) P(x'|x,a)` of each policy."""
@@ -227,6 +250,12 @@ class _Pass:
             by_state = by_state.transpose(1, 0, 2).reshape(batch, steps, self.hidden.num_states, actions) * mask
             result += sum_by_cell(self.hidden, by_state)
         return result
+
+
+def _add_products(slope: np.ndarray, messages: np.ndarray, out: np.ndarray) -> None:
+    """`Σ slope(i,j) messages(j,x)`, for each value of the secret, or summed over the values that the result does not carry."""
+    found = np.matmul(slope, messages)
+    np.sum(found, axis=1, keepdims=True, out=out) if out.shape[1] < found.shape[1] else np.copyto(out, found)
 
 
 def _levels(

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from ..common.errors import InputError
+from ..common.memo import memo
 from ..policy.features import FeaturePolicy
 from ..policy.history import HistoryPolicy
 from ..policy.policy import Policy, check_call
@@ -18,7 +19,7 @@ from ..problem.problem import Problem
 from .buffers import keep_pages
 from .compile import build
 from .followed import Followed, follow
-from .hidden import Hidden
+from .hidden import Hidden, observed
 from .kernel import Matrix
 from .written import Written
 
@@ -157,6 +158,13 @@ def with_clock(chain: Chain) -> Chain:
     return Chain(replace(chain.hidden, written=None), chain.table, stationary=chain.stationary)
 
 
+def observed_chain(chain: Chain) -> Chain:
+    """The chain that messages need, whose sums of rewards are not those of the problem; see `veil.engine.hidden.observed`."""
+    if chain.followed is not None or observed(chain.hidden) is chain.hidden:
+        return chain
+    return Chain(observed(chain.hidden), chain.table, stationary=chain.stationary)
+
+
 @singledispatch
 def _chain_of(policy: object, problem: Problem) -> Chain:
     raise InputError(
@@ -223,9 +231,15 @@ def sum_by_cell(hidden: Hidden, values: Float[np.ndarray, "*B N A"]) -> Float[np
     if hidden.rows_are_states:
         return values
     cells, states = hidden.num_cells, hidden.num_states
-    gather = sp.csr_array((np.ones(states), (hidden.cell, np.arange(states))), shape=(cells, states))
+    gather = memo(hidden, sum_by_cell, lambda: _gather(hidden))
     turned = np.moveaxis(values, -2, 0)
     return np.moveaxis((gather @ turned.reshape(states, -1)).reshape(cells, *turned.shape[1:]), 0, -2)
+
+
+def _gather(hidden: Hidden) -> sp.csr_array:
+    """A one for each hidden state, in the row of its cell."""
+    places = (hidden.cell, np.arange(hidden.num_states))
+    return sp.csr_array((np.ones(hidden.num_states), places), shape=(hidden.num_cells, hidden.num_states))
 
 
 def sum_over(terms):

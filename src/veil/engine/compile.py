@@ -20,7 +20,7 @@ from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.product import Product, explore
 from ..problem.registers import NewestEvent, Register, TableRegister, TimeRegister
-from .hidden import Emitter, Hidden
+from .hidden import Emitter, Hidden, keep_observed
 from .kernel import ALWAYS_DENSE_STATES, make_kernel, num_columns, num_rows
 from .paid import Afterwards, Paid
 from .written import Written
@@ -40,7 +40,14 @@ def build(problem: Problem, memory: PolicyMemory = "markov") -> Hidden:
     if isinstance(memory, Memory):
         rows = recall(problem, memory)
         return memo(problem, (build, rows.memory), lambda: _of_product(problem, rows.product, *rows.rows))
-    return memo(problem, build, lambda: _of_times(problem) if problem.observer.varies else _of_model(problem))
+    return memo(problem, build, lambda: _built(problem))
+
+
+def _built(problem: Problem) -> Hidden:
+    hidden, smaller = _of_times(problem) if problem.observer.varies else _of_model(problem), problem.without_formulas()
+    if smaller is not problem and build(smaller).num_states < hidden.num_states:
+        keep_observed(hidden, build(smaller))
+    return hidden
 
 
 def build_following(problem: Problem, register: TableRegister) -> tuple[Hidden, Int[np.ndarray, " N"]]:

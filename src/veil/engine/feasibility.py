@@ -6,6 +6,7 @@ further corner is wanted, and one backward induction finds it. Both sides bound 
 `max_π Σ_k λ_k s_k` from above, so that neither answer depends on a tolerance of the linear program.
 """
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import linprog
 
-from ..common.clock import UNLIMITED, Clock
+from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import InfeasibleError
 from ..common.memo import memo
 from ..problem.constraints import Bound
@@ -37,7 +38,8 @@ class Target:
     """One bound as numbers: `sign · V ≥ sign · bound`.
 
     **Attributes:** `name`, for people; `quantity`: its number in `problem.quantities`; `sign`; `bound`; `range` of its values
-    over all policies; `paid`, its rewards on the hidden chain.
+    over all policies; `paid`, its rewards on the hidden chain; `share`: of what a percentage is a share, in words, empty if a
+    number was asked for.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Target:
     bound: float
     range: ReturnRange
     paid: Paid
+    share: str = ""
 
     @property
     def unit(self) -> float:
@@ -56,6 +59,11 @@ class Target:
     def text(self) -> str:
         """The constraint in words: `energy ≤ 20`."""
         return constraint_text(self.name, self.sign, self.bound)
+
+    @property
+    def explained(self) -> str:
+        """The constraint in words, with what a percentage means: `return ≥ -509.5 (50% of the range -1006 … -13)`."""
+        return f"{self.text} ({self.share})" if self.share else self.text
 
     def slack(self, value: float) -> float:
         """How far a value is inside, in units of the range; negative outside."""
@@ -89,7 +97,8 @@ def target(problem: Problem, one: Bound, *, is_threshold: bool = False) -> Targe
     """A bound as a number; the ends of the range for the threshold on the return are those of `return_extremes`."""
     extremes = return_extremes(problem) if is_threshold else quantity_range(problem, one.quantity)
     paid = build(problem.with_clock()).paid[one.quantity]
-    return Target(one.name, one.quantity, one.sign, extremes.part(one.bound), extremes, paid)
+    number, share = extremes.part(one.bound), extremes.share_text(one.bound)
+    return Target(one.name, one.quantity, one.sign, number, extremes, paid, share)
 
 
 def quantity_range(problem: Problem, quantity: int) -> ReturnRange:
@@ -117,7 +126,7 @@ class Mixture:
     """The policy whose worst slack is largest, as a mixture of deterministic ones on the hidden states.
 
     **Attributes:** `targets`; `slack` of each, in units of its range; `upper`, which no policy's worst slack exceeds (proven);
-    `weights` of the corners `actions`.
+    `weights` of the corners `actions`; `complete`: False if a clock ended the search for further corners.
     """
 
     targets: tuple[Target, ...]
@@ -126,6 +135,12 @@ class Mixture:
     weights: Float[np.ndarray, " n"]
     actions: list[Int[np.ndarray, "T N"]]
     play: Play
+    complete: bool = True
+
+    @property
+    def is_met(self) -> bool:
+        """Whether this mixture meets all constraints."""
+        return float(self.slack.min()) >= -ROUNDING
 
     @property
     def is_excluded(self) -> bool:
@@ -143,11 +158,17 @@ class Mixture:
 
 
 def best_mixture(
-    problem: Problem, wanted: Sequence[Target] | None = None, *, relax: bool = False, clock: Clock = UNLIMITED
+    problem: Problem,
+    wanted: Sequence[Target] | None = None,
+    *,
+    relax: bool = False,
+    clock: Clock = UNLIMITED,
+    partial: bool = False,
 ) -> Mixture:
     """The mixture of policies whose worst slack is largest, or, with `relax`, whose missing slacks have the smallest sum.
 
-    **Arguments:** `wanted`: the constraints, all by default.
+    **Arguments:** `wanted`: the constraints, all by default; `clock`, checked at each step of each backward induction;
+    `partial`: when it ends, return the best mixture of the corners found so far, if there is one, instead of `OutOfTime`.
 
     Cost: a backward induction for each corner; a few for each constraint.
     """
@@ -159,10 +180,15 @@ def best_mixture(
     multipliers, upper = np.full(count, 1.0 if relax else 1 / count), math.inf
     actions: list[np.ndarray] = []
     slacks = np.zeros((0, count))
-    weights, best = np.zeros(0), -math.inf
+    weights, best, complete = np.zeros(0), -math.inf, True
     for _ in range(_MOST_CORNERS):
-        clock.check()
-        made, values = play.best(multipliers * scale, clock)
+        try:
+            made, values = play.best(multipliers * scale, clock)
+        except OutOfTime:
+            if not actions or not partial:
+                raise
+            complete = False
+            break
         new = scale * (values - bounds)
         upper = min(upper, float(multipliers @ new))
         known = bool(len(slacks)) and float(np.abs(slacks - new).max(axis=1).min()) <= 1e-13
@@ -176,7 +202,7 @@ def best_mixture(
         if known or enough or (upper < -ROUNDING and not relax and upper - best <= 1e-3 * -upper):
             break
     used = np.flatnonzero(weights > 0)
-    return Mixture(wanted, weights @ slacks, upper, weights[used], [actions[i] for i in used], play)
+    return Mixture(wanted, weights @ slacks, upper, weights[used], [actions[i] for i in used], play, complete)
 
 
 def _mixed(slacks: Float[np.ndarray, "n K"], *, relax: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -201,20 +227,30 @@ def _mixed(slacks: Float[np.ndarray, "n K"], *, relax: bool) -> tuple[np.ndarray
     return weights / weights.sum(), multipliers
 
 
-def feasible_mixture(problem: Problem) -> Mixture:
-    """`best_mixture` of all constraints, found once for each problem."""
-    return memo(problem, feasible_mixture, lambda: best_mixture(problem))
+def feasible_mixture(problem: Problem, clock: Clock = UNLIMITED) -> Mixture:
+    """`best_mixture` of all constraints, or of those corners that `clock` leaves time for; kept once it is complete.
+
+    **Raises:** `OutOfTime` if the clock ends before the first corner is found.
+    """
+    key, make = feasible_mixture, lambda: best_mixture(problem, clock=clock, partial=True)
+    return memo(problem, key, make, keep=lambda found: found.complete)
 
 
-def check_constraints(problem: Problem) -> None:
+def check_constraints(problem: Problem, clock: Clock = UNLIMITED) -> None:
     """Raise `InfeasibleError` where it is proven that no policy meets all constraints, saying which of them conflict.
 
-    Passing is no promise for a smaller class of policies, and none where the agent does not know which model runs.
+    Passing is no promise for a smaller class of policies, and none where the agent does not know which model runs, or where
+    `clock` ends before the proof.
     """
     check_feasible(problem)
-    if not problem.others or not feasible_mixture(problem).is_excluded:
+    if not problem.others:
         return
-    raise InfeasibleError(_explained(problem))
+    try:
+        excluded = feasible_mixture(problem, clock).is_excluded
+    except OutOfTime:
+        return
+    if excluded:
+        raise InfeasibleError(_explained(problem, clock))
 
 
 def strictest_bound(free: Problem, moved: Target, others: Sequence[Target]) -> float:
@@ -237,30 +273,29 @@ def strictest_bound(free: Problem, moved: Target, others: Sequence[Target]) -> f
     return moved.sign * (low - width)  # so far inside that it can be asked for
 
 
-def _explained(problem: Problem) -> str:
-    """Which constraints conflict, what each could reach alone, and the nearest bounds that can be met."""
-    conflict = list(targets(problem))
-    for one in list(conflict):
-        rest = [other for other in conflict if other is not one]
-        if rest and best_mixture(problem, rest).is_excluded:
-            conflict = rest
+def _explained(problem: Problem, clock: Clock) -> str:
+    """Which constraints conflict, what each could reach alone, and the nearest bounds that can be met, if there is time."""
+    conflict, nearest = list(targets(problem)), ""
+    with contextlib.suppress(OutOfTime):
+        for one in list(conflict):
+            rest = [other for other in conflict if other is not one]
+            if rest and best_mixture(problem, rest, clock=clock).is_excluded:
+                conflict = rest
+        relaxed = best_mixture(problem, relax=True, clock=clock)
+        changed = [
+            constraint_text(one.name, one.sign, _outward(one, slack))
+            for one, slack in zip(relaxed.targets, relaxed.slack.tolist(), strict=True)
+            if slack < -ROUNDING
+        ]
+        nearest = f" Nearest bounds that can be met, the others kept: {', '.join(changed)}."
     alone = ", ".join(f"{one.name} from {one.range.smallest:.6g} to {one.range.largest:.6g}" for one in conflict)
-    relaxed = best_mixture(problem, relax=True)
-    nearest = [
-        constraint_text(one.name, one.sign, _outward(one, slack))
-        for one, slack in zip(relaxed.targets, relaxed.slack.tolist(), strict=True)
-        if slack < -ROUNDING
-    ]
-    texts = [one.text for one in conflict]
+    texts = [one.explained for one in conflict]
     what = (
         f"no policy meets the constraint {texts[0]}"
         if len(texts) == 1
         else f"no policy meets {' and '.join([', '.join(texts[:-1]), texts[-1]])} together"
     )
-    return (
-        f"{what}; alone, policies reach {alone}. Nearest bounds that can be met, the others kept:"
-        f" {', '.join(nearest)}. Relax these or remove a constraint"
-    )
+    return f"{what}; alone, policies reach {alone}.{nearest} Relax these or remove a constraint"
 
 
 def _outward(one: Target, slack: float) -> float:

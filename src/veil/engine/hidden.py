@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.checks import Defects
 from ..common.errors import InputError, TooLargeError
+from ..common.memo import kept, memo
 from ..common.numbering import ragged
 from ..policy.player import Observation
 from ..problem.problem import Problem
@@ -153,6 +154,20 @@ class Hidden:
         result = np.full(self.num_states, -1)
         result[np.repeat(np.arange(self.num_states), np.diff(self.labels.indptr))] = self.labels.indices
         return result
+
+
+def keep_observed(hidden: Hidden, smaller: Hidden) -> None:
+    """Let `observed` find the chain of the same problem without what only its constraints follow."""
+    memo(hidden, observed, lambda: smaller)
+
+
+def observed(hidden: Hidden) -> Hidden:
+    """The chain that messages need: without the formulas of constraints, if neither the agent nor the secret follows them.
+
+    What is known of the secret after any events is the same, and so are the rows of a policy's table and the gradients in them.
+    Only sums of rewards need the larger chain. Itself if nothing is left out, and for a chain that was made from another one.
+    """
+    return kept(hidden, observed) or hidden
 
 
 def _dense(table: sp.csr_array, what: str) -> np.ndarray:

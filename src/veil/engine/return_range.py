@@ -55,6 +55,10 @@ class ReturnRange:
         """A bound as a number: a percentage is that share of the way."""
         return self.at(float(bound.removesuffix("%")) / 100) if isinstance(bound, str) else bound
 
+    def share_text(self, bound: float | str | None) -> str:
+        """What a percentage is a share of, in words: `50% of the range -1006 … -13`; empty for a number."""
+        return f"{bound} of the range {self.smallest:.6g} … {self.largest:.6g}" if isinstance(bound, str) else ""
+
 
 def return_extremes(problem: Problem) -> ReturnRange:
     """The smallest and the largest expected return over all policies, by backward induction over the actions available.

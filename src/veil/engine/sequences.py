@@ -52,7 +52,7 @@ class Trie:
         # Short sequences are numbers: one sort brings all that begin alike together, and each level is read off it.
         numbers = sequences @ (base ** np.arange(length - 1, -1, -1, dtype=np.int64))
         _, index, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-        distinct = sequences[index]
+        distinct = sequences[index].astype(np.int16 if base < 2**15 else np.int64)  # small numbers are sorted by radix
         starts = np.ones(distinct.shape, dtype=bool)  # where row i is the first of its prefix
         np.logical_or.accumulate(distinct[1:] != distinct[:-1], axis=1, out=starts[1:])
         parents, events = [], []

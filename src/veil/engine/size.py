@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.clock import UNLIMITED, Clock
+from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.memo import memo
 from .chain import Chain
 from .kernel import num_columns
@@ -25,7 +25,8 @@ class TreeSize:
     """How large a tree is, and the cheapest time for its two sides to meet.
 
     `num_sequences` is exact where `exact` holds, else a lower bound. `rows` are the messages that an enumeration
-    computes on both sides of `meet`; `kept_rows` those of the side that is kept, the other being walked (`outer`).
+    computes on both sides of `meet`; `kept_rows` those of the side that is kept, the other being walked (`outer`). If not
+    `complete`, a clock ended the count, and `rows` is a lower bound.
     """
 
     num_sequences: float
@@ -34,6 +35,7 @@ class TreeSize:
     outer: str
     rows: float
     kept_rows: float
+    complete: bool = True
 
     def seconds(self, chain: Chain, *, gradient: bool) -> float:
         """A rough forecast on one ordinary core: products at 5 GFlop/s, memory at 3 GB/s, 6 ns a logarithm."""
@@ -49,21 +51,32 @@ class TreeSize:
         return number if self.exact else f"more than {number}"
 
 
-def tree_size(chain: Chain, clock: Clock = UNLIMITED) -> TreeSize:
+def tree_size(chain: Chain, clock: Clock = UNLIMITED, *, partial: bool = False) -> TreeSize:
     """Count the sequences that are possible under the chain's policy, and choose where histories and continuations meet.
 
     What is possible depends on which actions the policy takes at all; a count is kept for the next policy alike. `clock`
-    is checked in every loop.
+    is checked in every loop. With `partial`, a count that it ends is a lower bound (of sequences and of rows) instead of
+    `OutOfTime`.
     """
     need_clock(chain.hidden.written)
     taken = np.packbits(chain.table > 0).tobytes()
-    return memo(chain.hidden, (tree_size, taken, chain.stationary), lambda: _count(Supports(chain, clock)))
+    ahead: list[float] = []
+    try:
+        return memo(chain.hidden, (tree_size, taken, chain.stationary), lambda: _count(Supports(chain, clock), ahead))
+    except OutOfTime:
+        if not partial:
+            raise
+        exact, rows = len(ahead) == chain.hidden.horizon + 1, float(sum(ahead))
+        return TreeSize(
+            ahead[-1] if ahead else 1.0, exact, chain.hidden.split_time, "prefixes", rows, rows, complete=False
+        )
 
 
-def _count(supports: Supports) -> TreeSize:
+def _count(supports: Supports, ahead: list[float]) -> TreeSize:
+    """`ahead`: to which the numbers of histories at times 0, 1, … are added as they are found."""
     hidden = supports.hidden
     values, split, horizon = hidden.num_values, hidden.split_time, hidden.horizon
-    ahead, exact = _prefix_layers(supports)
+    exact = _prefix_layers(supports, ahead)
     behind = _suffix_layers(supports)
     # Messages of either side at each time; a side that has passed the secret's time has one for each of its values.
     before = {time: count * (values if time > split else 1) for time, count in enumerate(ahead)}
@@ -92,24 +105,25 @@ def naive_bound(chain: Chain) -> float:
         return float(num_columns(hidden.first) * np.float64(hidden.num_events) ** hidden.horizon)
 
 
-def _prefix_layers(supports: Supports) -> tuple[list[float], bool]:
-    """How many histories there are at times 0, 1, …, and whether the last of these is the horizon."""
+def _prefix_layers(supports: Supports, totals: list[float]) -> bool:
+    """Add how many histories there are at times 0, 1, … to a list; whether the last of these is the horizon."""
     hidden = supports.hidden
     layer = CountedSets.once(supports.first()).united()
-    totals = [layer.total]
+    totals.append(layer.total)
     if hidden.horizon == 0 and hidden.reveals_last:
-        return [float(layer.counts @ layer.sets.sum(axis=1))], True
+        totals[-1] = float(layer.counts @ layer.sets.sum(axis=1))
+        return True
     for time in range(hidden.horizon):
         before, layer = layer, layer.extended(supports.ahead, time)
         totals.append(layer.total)
         if time + 1 < hidden.horizon and _is_enough(layer):
-            return totals, False
+            return False
         if time + 1 == hidden.horizon and hidden.reveals_last:
             # Each history counts once for each state that it may end in; with one emitter that state says it all.
             told = supports.moved(before.sets, time)[0] if len(hidden.emitters) == 1 else layer.sets
             counts = before.counts if len(hidden.emitters) == 1 else layer.counts
             totals[-1] = float(counts @ told.sum(axis=1))
-    return totals, True
+    return True
 
 
 def _suffix_layers(supports: Supports) -> list[float]:

@@ -102,7 +102,7 @@ class Step:
         result = None
         for number, matrix, emitter in self._emitting(level):
             inside = np.zeros(messages.shape)
-            self._scatter(inside, level, slope, emitter)
+            self._scatter(inside, level, slope, emitter, fresh=True)
             found = _product(inside, _turned(matrix))
             result = found if result is None else np.add(result, found, out=result)
             if add is not None:
@@ -139,11 +139,19 @@ class Step:
             rows[self._at(slice(begin, end))] *= emitter.by_event[event]
         return rows
 
-    def _scatter(self, into: np.ndarray, level: Extension, rows: np.ndarray, emitter: Emitter) -> None:
-        """Add `B_c(e,x') · row` of each node of a level to its parent."""
+    def _scatter(
+        self, into: np.ndarray, level: Extension, rows: np.ndarray, emitter: Emitter, *, fresh: bool = False
+    ) -> None:
+        """Add `B_c(e,x') · row` of each node of a level to its parent; `fresh`: the parents hold zeros."""
         for event, begin, end in level.segments:
             if emitter.emits[event]:
-                into[self._at(level.parent[begin:end])] += rows[self._at(slice(begin, end))] * emitter.by_event[event]
+                parents = self._at(level.parent[begin:end])
+                added = rows[self._at(slice(begin, end))] * emitter.by_event[event]
+                if fresh:
+                    into[parents] = added
+                else:
+                    into[parents] += added
+                fresh = False
 
     def _at(self, nodes: slice | np.ndarray) -> tuple:
         return (slice(None),) * self.axis + (nodes,)

@@ -19,6 +19,7 @@ from .kernel import Matrix, num_columns, num_rows
 
 # Products of a set and a pattern made between two looks at the clock: about a tenth of a second.
 _AT_ONCE = 2**28
+_WORDS = 2**18  # gathered at a time: 2 MiB, which a cache holds
 _NUMBERS = 2**23  # booleans of sets that are extended at a time; their children have up to E times as many
 
 
@@ -155,8 +156,29 @@ class Supports:
         for begin in range(0, len(flat), step):
             self.clock.check()
             part = slice(begin, begin + step)
-            np.greater(flat[part].astype(np.float32) @ pattern, 0, out=result[part])
+            if isinstance(pattern, np.ndarray):
+                np.greater(flat[part].astype(np.float32) @ pattern, 0, out=result[part])
+            else:
+                result[part] = _neighbours(flat[part], pattern)
         return result.reshape(sets.shape)
+
+
+def _neighbours(sets: Bool[np.ndarray, "n N"], pattern: sp.csr_array | sp.csc_array) -> Bool[np.ndarray, "n N"]:
+    """Which states have a neighbour in each set, by a bit for each set: 64 of them in a word."""
+    entering = sp.csc_array(pattern)
+    size, states = sets.shape
+    packed = np.zeros((-(-size // 64) * 8, states), dtype=np.uint8)
+    packed[: -(-size // 8)] = np.packbits(sets, axis=0)
+    words = np.ascontiguousarray(packed.T).view(np.uint64)
+    found = np.zeros_like(words)
+    entered = np.flatnonzero(np.diff(entering.indptr))
+    at_once = max(1, _WORDS * len(entered) // max(1, int(entering.nnz) * words.shape[1]))
+    for begin in range(0, len(entered), at_once):
+        some = entered[begin : begin + at_once]  # states between them are entered from nowhere
+        first, last = entering.indptr[some[0]], entering.indptr[some[-1] + 1]
+        sources = words[entering.indices[first:last]]
+        found[some] = np.bitwise_or.reduceat(sources, entering.indptr[some] - first, axis=0)
+    return np.unpackbits(np.ascontiguousarray(found.view(np.uint8).T), axis=0, count=size).view(bool)
 
 
 def _beside(table: Bool[np.ndarray, "e N"], rows: Bool[np.ndarray, "1 n *V N"]) -> Bool[np.ndarray, "e 1 *V N"]:
@@ -165,21 +187,40 @@ def _beside(table: Bool[np.ndarray, "e N"], rows: Bool[np.ndarray, "1 n *V N"]) 
 
 
 def _distinct(packed: Int[np.ndarray, "n b"]) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " n"]]:
-    """For the different rows of bytes the first place of each, and for each row its number among them."""
-    if packed.shape[1] > 8:
-        _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-        return index, inverse.ravel()
-    words = np.zeros((len(packed), 8), dtype=np.uint8)  # one comparison for each row instead of one for each byte
+    """For the different rows of bytes the first place of each, and for each row its number among them.
+
+    Long rows are compared by a 64-bit key; rows of one key are then compared byte by byte.
+    """
+    words = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     words[:, : packed.shape[1]] = packed
-    _, index, inverse = np.unique(words.view(">u8").ravel(), return_index=True, return_inverse=True)
+    words = words.view(">u8")
+    if words.shape[1] == 1:
+        _, index, inverse = np.unique(words.ravel(), return_index=True, return_inverse=True)
+        return index, inverse.ravel()
+    _, index, inverse = np.unique(_keys(words.astype(np.uint64)), return_index=True, return_inverse=True)
+    inverse = inverse.ravel()
+    if not np.array_equal(packed[index[inverse]], packed):  # two different rows have the same key
+        _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     return index, inverse.ravel()
 
 
+def _keys(words: Int[np.ndarray, "n w"]) -> Int[np.ndarray, " n"]:
+    """A 64-bit key of each row: its words, each mixed by a multiplier of its own, summed."""
+    generator = np.random.default_rng(words.shape[1])
+    factors = generator.integers(0, 2**63, size=words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    mixed = (words ^ (words >> np.uint64(31))) * factors
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * factors[::-1]
+    return (mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64)
+
+
 def _positive(matrix: Matrix) -> Matrix:
-    """A one for each positive entry, so that a product counts neighbours."""
+    """A one for each positive entry, and none beside them in a sparse matrix, so that a product counts neighbours."""
     if isinstance(matrix, np.ndarray):
         return (matrix > 0).astype(np.float32)
-    return sp.csr_array(((matrix.data > 0).astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+    parts = (matrix.data > 0).astype(np.float32), matrix.indices.copy(), matrix.indptr.copy()
+    positive = sp.csr_array(parts, shape=matrix.shape)
+    positive.eliminate_zeros()
+    return positive
 
 
 def _columns(table: sp.csr_array) -> Bool[np.ndarray, "E N"]:

@@ -8,7 +8,7 @@ from ..common.checks import Defects, as_floats
 from ..common.errors import InputError
 from ..common.workers import Workers, team_of
 from ..engine.additive import chain_sums, sums_and_gradients
-from ..engine.chain import make_chain
+from ..engine.chain import make_chain, observed_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory
@@ -67,7 +67,7 @@ def opacity(
     with team_of(workers) as team:
         budget = Budget(memory_bytes, seconds_of(method, time_limit), merge_tolerance, team)
         settings = Settings(method, budget, width, sequences, std_error, seed)
-        return measure(make_chain(problem, policy, pair=pair), settings).opacity
+        return measure(observed_chain(make_chain(problem, policy, pair=pair)), settings).opacity
 
 
 def opacity_gradient(
@@ -107,7 +107,7 @@ def opacity_gradient(
         budget = Budget(memory_bytes, seconds_of(method, time_limit), merge_tolerance, team)
         settings = Settings(method, budget, width, sequences, None, seed)
         acting = _table_policy(problem, theta, memory)
-        chain = make_chain(problem, acting, pair=pair)
+        chain = observed_chain(make_chain(problem, acting, pair=pair))
         result, slope = measure(chain, settings, gradient=True)
     assert slope is not None
     return result, _in_logits(acting, slope)

@@ -31,6 +31,8 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, walk_all
+from .given_secret import ReturnGivenSecret as ReturnGivenSecret
+from .given_secret import return_given_secret as return_given_secret
 from .ladder import Settings, question_of
 from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity

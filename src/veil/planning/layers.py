@@ -17,7 +17,7 @@ from ..engine.backends.column_steps import ColumnSteps, patterns, reachable_sets
 from ..engine.buffers import keep_pages
 from ..engine.chain import Chain
 from ..engine.columns import ColumnPass
-from ..engine.hidden import Hidden
+from ..engine.hidden import Hidden, observed
 from ..engine.sampling import Emissions, RowDraws
 from ..engine.sequences import Posteriors
 from ..engine.strings import StringPass
@@ -46,6 +46,9 @@ class Layers:
     def __init__(self, hidden: Hidden):
         keep_pages()
         self.hidden, self._patterns, self._reached = hidden, patterns(hidden), reachable_sets(hidden)
+        self._observed = observed(hidden)  # what is seen depends on fewer states than what is paid
+        sets = self._reached if self._observed is hidden else reachable_sets(self._observed)
+        self._sizes = [len(states) for states in sets]
         self._ends = [pattern.here for pattern in self._patterns] + [pattern.there for pattern in self._patterns[-1:]]
         self._moves, self._emissions = RowDraws(hidden.kernel.stacked), Emissions(hidden)
         self._emitters = [emitter.actions for emitter in hidden.emitters]
@@ -53,7 +56,7 @@ class Layers:
         self._whole = hidden.num_cells == hidden.num_states and bool(
             np.array_equal(hidden.cell, np.arange(hidden.num_states))
         )
-        self._newest: ColumnSteps | None = None
+        self._newest: dict[bool, ColumnSteps] = {}  # of what is observed of the chain, and of the chain
 
     def rows(self, times: int) -> Int[np.ndarray, " R"]:
         """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used by some policy at some time."""
@@ -62,18 +65,21 @@ class Layers:
     @property
     def num_places(self) -> int:
         """The reachable pairs of state and time: the size of the messages of one sequence."""
-        return sum(map(len, self._reached))
+        return sum(self._sizes)
 
     @property
     def num_entries(self) -> int:
         """Transitions between them."""
-        return sum(len(pattern.row) for pattern in self._patterns)
+        return sum(len(pattern.row) for pattern in patterns(self._observed))
 
-    def steps(self, table: Float[np.ndarray, "T C A"]) -> ColumnSteps:
+    def steps(self, table: Float[np.ndarray, "T C A"], hidden: Hidden | None = None) -> ColumnSteps:
         """The transitions under a table; those of the newest are kept, since it is evaluated in several ways."""
-        if self._newest is None or self._newest.table is not table:
-            self._newest = ColumnSteps(self.hidden, table)
-        return self._newest
+        hidden = hidden or self.hidden
+        key = hidden is self._observed
+        found = self._newest.get(key)
+        if found is None or found.table is not table:
+            found = self._newest[key] = ColumnSteps(hidden, table)
+        return found
 
     def draw(
         self, table: Float[np.ndarray, "T C A"], count: int, generator: np.random.Generator
@@ -142,7 +148,7 @@ class Layers:
         return (team if len(items) > 1 else ALONE).shares(work, self, items, clock)
 
     def _chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
-        return Chain(self.hidden, table, stationary=len(table) == 1)
+        return Chain(self._observed, table, stationary=len(table) == 1)
 
     def gradient(
         self,
@@ -157,7 +163,7 @@ class Layers:
         A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest. Sequences are worked on in parts that fit the memory and
         that a team shares; the parts do not depend on the team.
         """
-        bytes_each = 8 * (self.num_places + 6 * max(map(len, self._reached)))
+        bytes_each = 8 * (self.num_places + 6 * max(self._sizes))
         room = max(2, min(_MESSAGE_BYTES // bytes_each, max(_PART, _PART_BYTES // bytes_each)))
         parts = [(part, measure, len(events)) for part in np.array_split(events, -(-len(events) // room))]
         found, total = list[np.ndarray](), np.zeros(0)
@@ -173,7 +179,12 @@ class Layers:
             given = {"gradient": gradient, "memory_bytes": memory, "clock": clock}
             return StringPass(self._chain(table), events, **given, apart=True)
         return ColumnPass(
-            self._chain(table), events, gradient=gradient, memory_bytes=memory, clock=clock, steps=self.steps(table)
+            self._chain(table),
+            events,
+            gradient=gradient,
+            memory_bytes=memory,
+            clock=clock,
+            steps=self.steps(table, self._observed),
         )
 
     def _spread(self, table: Float[np.ndarray, "T C A"]) -> list[Float[np.ndarray, "n Z"]]:

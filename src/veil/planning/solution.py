@@ -12,9 +12,11 @@ from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned, in_parentheses
 from ..common.values import Value
 from ..common.writers import writer
+from ..engine.feasibility import targets
 from ..game.records import RecordsResult
 from ..game.refine import SolvedGame
 from ..measure.constrained import ConstraintValue
+from ..measure.given_secret import shown_return_given_secret
 from ..measure.pairs import PairValue
 from ..measure.result import Opacity
 from ..policy.policy import Policy
@@ -223,7 +225,12 @@ class Solution(Value):
 
     def _facts(self) -> list[tuple[str, str]]:
         required = "" if self.threshold is None else f", required: at least {self.threshold:.6g}"
-        facts = [*self.opacity.facts(), ("return", f"{self.expected_return:.6g}{required}")]
+        facts = [
+            *self.opacity.facts(),
+            ("return", f"{self.expected_return:.6g}{required}"),
+            *self._shares(),
+            *self._uneven(),
+        ]
         proof = self.certificate
         if proof is None:
             facts += [("proven", f"no bounds: {self.certificate_note}")] if self.certificate_note else []
@@ -253,6 +260,22 @@ class Solution(Value):
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))
         return facts
+
+    def _shares(self) -> list[tuple[str, str]]:
+        """What the percentages mean that were asked for."""
+        wanted = () if self.problem is None else targets(self.problem)
+        names = ["" if one.quantity == 0 and one.sign > 0 else f"{one.name}: " for one in wanted]
+        return [
+            ("", f"{name}{one.share} is {one.bound:.6g}") for name, one in zip(names, wanted, strict=True) if one.share
+        ]
+
+    def _uneven(self) -> list[tuple[str, str]]:
+        """The return of each value of the secret, if runs of one of them earn far less than the others."""
+        given = None if self.problem is None else shown_return_given_secret(self.problem, self.policy)
+        if given is None or not given.is_uneven:
+            return []
+        name, text = given.fact()
+        return [(name, f"{text}; the runs of one value earn less than half of what all earn on average")]
 
     def _left_out(self) -> list[tuple[str, str]]:
         """Which bounds on pairs the proven upper bound leaves out, so that it may be far above."""

@@ -265,6 +265,33 @@ class Problem(Value):
         found._seal()
         return found
 
+    def without_formulas(self) -> "Problem":
+        """The same problem without the formulas of constraints that neither its own secret nor the agent follows.
+
+        What its observer knows of its secret is the same, and so are the rows of a policy's table. Of the quantities only the
+        return is left, and of the channels only the problem's own. Itself if there is nothing to leave out.
+        """
+        if all(one.register is None for one in self.quantities):
+            return self
+        return memo(self, Problem.without_formulas, self._without_formulas)
+
+    def _without_formulas(self) -> "Problem":
+        own, defects, first = self.channels[0], Defects("problem"), int(is_threshold(self.constraints))
+        given = [Given(None, own.secret, own.observer, own.alone)]
+        channels = resolve(given, self.quantities[:1], self.agent, self.models, defects)
+        if len(channels[0].table.memory_names) >= len(own.table.memory_names):
+            return self
+        found = object.__new__(Problem)
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("_kept", "_hash", "_sealed")}
+        found.__dict__.update(kept)
+        found.channels, found.pairs, found.quantities = channels, (), self.quantities[:1]
+        known = next((one for one in self.constraints if isinstance(one, Knows)), None)
+        known = known or Knows(self.agent.register, self.agent.knows_model)
+        found.constraints, found.bounds = (*self.constraints[:first], known), self.bounds[:first]
+        found.about = (*self.about[:first], ("", -1))
+        found._seal()
+        return found
+
     def with_bound(self, number: int, bound: float | None) -> "Problem":
         """The same problem with another number in place of one of its `bounds`; None: without the bound.
 

@@ -18,6 +18,7 @@ from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
 from ..measure.attack import attack
 from ..measure.attack_result import Attack
+from ..measure.given_secret import shown_return_given_secret
 from ..measure.measures import Event
 from ..planning.frontier import Frontier
 from ..planning.solution import Solution
@@ -190,6 +191,7 @@ def _secret_text(problem: Problem) -> str:
 def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]:
     """Names and values of what is needed to reproduce the answer."""
     found, model = answer.solution, problem.model
+    given = shown_return_given_secret(problem, found.policy)
     search = [
         ("policy class", found.policy_class),
         ("method, goal, objective", f"{found.method}, {found.goal}, {found.objective}"),
@@ -207,6 +209,7 @@ def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]
         ("secret", _secret_text(problem)),
         ("return", f"over {problem.return_over}, discount {number_text(problem.discount, 6)}"),
         ("required return", "none" if found.threshold is None else f"at least {number_text(found.threshold, 6)}"),
+        *([] if given is None else [("return given the secret", given.text)]),
         *(one.fact() for one in found.constraints[found.threshold is not None :]),
         *(one.fact() for one in found.pairs),
         *([("task", f"{found.task}: {number_text(found.task_value, 6)}")] if found.task else []),

@@ -1,0 +1,95 @@
+"""What is observed of a chain with formulas among its constraints: the same secret in fewer states."""
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import on_sparse_kernel
+from tests.engine.passes import joint_of
+from tests.seeds import in_blocks
+from veil.engine.chain import Chain, make_chain, observed_chain
+from veil.engine.columns import ColumnPass
+from veil.engine.compile import build
+from veil.engine.hidden import observed
+from veil.engine.size import tree_size
+from veil.measure.exact import Budget
+from veil.measure.question import SecretValue
+from veil.planning.layers import Layers
+from veil.planning.sampled_values import entropy_measure
+
+FORMULAS = ("F (s2 & X s1)", "G !s3", "s1 U s2")
+
+
+def problem_with(*constraints: veil.Probability, seed: int = 0, **changes: object) -> veil.Problem:
+    """Four states, a random model of which about half of the moves are possible."""
+    rng = np.random.default_rng(seed)
+    moves = rng.random((4, 2, 4)) * (rng.random((4, 2, 4)) < 0.6) + 0.2 * np.eye(4)[:, None, :]
+    model = veil.Model(moves / moves.sum(axis=2, keepdims=True), rng.random((4, 2)), rng.dirichlet(np.ones(4)))
+    observer = veil.Observer(rng.dirichlet(np.ones(2), size=4))
+    given: dict = {"secret": veil.LastState({1, 2}), "constraints": constraints, **changes}
+    return veil.Problem(model, observer, given.pop("secret"), 4, **given)
+
+
+def policy_of(problem: veil.Problem, seed: int) -> veil.TimedPolicy:
+    rng = np.random.default_rng([seed, 1])
+    return veil.TimedPolicy(rng.dirichlet(np.ones(2), size=(problem.horizon, problem.num_cells)))
+
+
+def random_problem(seed: int) -> veil.Problem:
+    """One to three formulas, some of which the agent follows, or the secret, or the observer of a pair asks for."""
+    rng = np.random.default_rng([seed, 2])
+    chosen = rng.permutation(FORMULAS)[: rng.integers(1, 4)].tolist()
+    limits = [veil.Probability(text, min=0.01, agent_knows=bool(rng.random() < 0.3)) for text in chosen]
+    changes: dict = {}
+    if rng.random() < 0.3:
+        changes["secret"] = veil.Holds("F s3")
+    if rng.random() < 0.3:
+        changes["pairs"] = [veil.Pair("start", secret=veil.InitialState())]
+    if rng.random() < 0.3:
+        changes["agent_sees_observations"] = True
+    return problem_with(*limits, seed=seed, **changes)
+
+
+@in_blocks(20, 60, 20)
+def test_measures_and_gradients_are_those_of_the_whole_chain(seed: int):
+    problem = random_problem(seed)
+    policy = policy_of(problem, seed)
+    for pair in ("own", *(one.name for one in problem.pairs)):
+        whole = make_chain(problem, policy, pair=pair)
+        part = observed_chain(whole)
+        assert part.hidden.num_states <= whole.hidden.num_states
+        assert part.hidden.num_cells == whole.hidden.num_cells
+        assert tree_size(part).num_sequences == tree_size(whole).num_sequences
+        (one, slope), (other, expected) = (SecretValue(x).exact(Budget(), gradient=True) for x in (part, whole))
+        assert slope is not None
+        assert expected is not None
+        assert one.bits == pytest.approx(other.bits, abs=1e-12)
+        np.testing.assert_allclose(slope, expected, atol=1e-11)
+        for mine, theirs in zip(joint_of(part), joint_of(whole), strict=True):
+            np.testing.assert_allclose(mine, theirs, atol=1e-13)
+
+
+def test_what_the_agent_or_the_secret_follows_stays():
+    free, known = veil.Probability("F (s2 & X s1)", min=0.1), veil.Probability("G !s3", min=0.1, agent_knows=True)
+    small, whole = (observed(build(problem_with(known, *more))).num_states for more in ((), (free,)))
+    assert whole == small < build(problem_with(known, free)).num_states
+    assert observed(build(problem_with(free))).num_states == 4
+    alone = problem_with(known)
+    assert observed(build(alone)) is build(alone)
+    same = problem_with(veil.Probability("F s3", min=0.1), secret=veil.Holds("F s3"))
+    assert observed(build(same)) is build(same)
+
+
+def test_sampled_gradients_and_prior_of_a_search_are_those_of_the_whole_chain():
+    problem = problem_with(veil.Probability(FORMULAS[0], min=0.1), veil.Probability(FORMULAS[2], min=0.1))
+    table = policy_of(problem, 3).table
+    layers, hidden = Layers(build(problem)), build(problem)
+    events = layers.draw(table, 50, np.random.default_rng(0))
+    values, slope = layers.gradient(table, events, entropy_measure)
+    whole = on_sparse_kernel(Chain(hidden, table, stationary=False))
+    run = ColumnPass(whole, events, gradient=True, memory_bytes=2**30)
+    bits, cotangent = entropy_measure(run.result, events)
+    np.testing.assert_allclose(values, bits, atol=1e-12)
+    np.testing.assert_allclose(slope, run.pull_back(cotangent), atol=1e-11)
+    np.testing.assert_allclose(layers.prior(table), whole.prior, atol=1e-13)
+    assert layers.num_places < sum(len(np.flatnonzero(row)) for row in whole.occupancies > 0)
