@@ -10,6 +10,7 @@ where it ends.
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import Clock, OutOfTime, Progress
+from ..engine.threads import cores
 from .backend import Draw
 from .first_order import DECAYS, Moments, first_order_step
 from .iteration import SavedState
@@ -39,11 +41,14 @@ MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
 _CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, _FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
 _IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
 _RISING_BITS = 5e-3  # a check that gains less is no progress
+_INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing
 _MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the bounds too
 _KEPT_SHARE = (
     1e-3  # of the uniform policy in an answer that a search goes back to: with more it would be another policy
 )
+_LEAST_WEIGHT = 0.02  # of the newest parameters in their average
 _FIRST_COMPARED = 128  # sequences on which tables are compared before there are iterations
+_SHARE_OF_LAST = 0.4  # of a time limit, that is kept for the last start
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 
 
@@ -86,6 +91,19 @@ class AscentState(SavedState):
     history: Float[np.ndarray, "k 6"]
 
 
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """A group after a step, with the tables and values where it was taken."""
+
+    theta: Any
+    mean: Any
+    square: Any
+    multiplier: Float[np.ndarray, "b K"]
+    average: Any
+    tables: Any
+    values: Values
+
+
 class Ascent:
     """The method as a sequence of states.
 
@@ -116,8 +134,13 @@ class Ascent:
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> AscentState:
         """The state before the first iteration; `known`: further tables that may be the answer."""
         objective = self.objective
-        best, score = self._best_known([*self._known, *([] if known is None else known)])
-        theta = [self.parameters.of(table)[None] for table in self._starts] or [self.parameters.of(best)[None]]
+        if self.parameters.mixes:
+            best, score = self._best_known([*self._known, *([] if known is None else known)])
+            theta = [self.parameters.of(table)[None] for table in self._starts]
+        else:  # only what the parameters can say may be the answer
+            theta = [self.parameters.of(table)[None] for table in self._starts]
+            best = self.parameters.tables(theta[0])[0]
+            score = self._score(best, _FIRST_COMPARED)
         groups = theta if objective.is_sampled else [np.concatenate(theta)]
         empty = not groups[0].size
         count = objective.num_constraints
@@ -187,10 +210,10 @@ class Ascent:
         self.objective.clock.check(ahead=self.closing)
         if state.phase == LAST and not self.objective.is_sampled:
             return self._polished(state)
-        rate = state.slower * self.schedule.rate(state.iteration - state.begun)
+        rate = state.slower * self.parameters.scale * self.schedule.rate(state.iteration - state.begun)
         after, values = self._stepped(state, rate)
         after = self._noted(after, values, rate)
-        if state.phase == CLIMB and after.inside >= self._length(after.round):
+        if state.phase == CLIMB and (after.inside >= self._length(after.round) or self._is_late()):
             after = self._next_round(after)
         if after.phase == LAST and self.objective.is_sampled:
             after = self._louder(after)
@@ -200,39 +223,48 @@ class Ascent:
             after = self._considered(after)
         return after
 
+    def _is_late(self) -> bool:
+        """Whether rounds on a machine slower than forecast leave too little of the time limit to the last start."""
+        clock = self.objective.clock
+        return self.objective.is_sampled and clock.left < _SHARE_OF_LAST * clock.time_limit
+
     def _length(self, number: int) -> int:
         return self.schedule.rounds[number][0] if number < len(self.schedule.rounds) else 0
 
     def _stepped(self, state: AscentState, rate: float) -> tuple[AscentState, list[tuple[Any, Values]]]:
         """All groups after a step, and what was found where it began."""
-        objective, found = self.objective, list[tuple[Any, Values]]()
-        moved: dict[str, list[Any]] = {name: [] for name in ("theta", "mean", "square", "multiplier", "average")}
-        count = state.iteration - state.begun
-        for number, theta in enumerate(state.theta):
-            tables = self.parameters.tables(theta)
-            values = objective.evaluate(tables, self._draw(state, number))
-            gradient = self.parameters.pull_back(theta, tables, values.score_gradient)
-            jacobian = self.parameters.pull_back(theta, tables, values.slack_gradient)
-            step, moments = first_order_step(
-                Moments(state.mean[number], state.square[number], state.multiplier[number], count),
-                gradient,
-                values.slack,
-                jacobian,
-                objective.is_noisy,
-                rate=rate,
-                decays=self._decays,
-                num_least=values.num_least,
-            )
-            theta = self.parameters.bounded(theta + step)
-            for name, value in (("theta", theta), ("mean", moments.mean), ("square", moments.square)):
-                moved[name].append(value)
-            moved["multiplier"].append(moments.multiplier)
-            if state.average:
-                weight = max(0.02, 2 / (count + 2))
-                moved["average"].append(state.average[number] + weight * (theta - state.average[number]))
-            found.append((tables, values))
-        after = replace(state, iteration=state.iteration + 1, inside=state.inside + 1, **moved)
-        return after, found
+        numbers = range(len(state.theta))
+        if len(state.theta) > 1 and cores() > 1:  # starts on samples, whose steps do not depend on each other
+            with ThreadPoolExecutor(cores()) as pool:
+                found = list(pool.map(lambda number: self._moved(state, number, rate), numbers))
+        else:
+            found = [self._moved(state, number, rate) for number in numbers]
+        parts = {name: [getattr(one, name) for one in found] for name in ("theta", "mean", "square", "multiplier")}
+        if state.average:
+            parts["average"] = [one.average for one in found]
+        after = replace(state, iteration=state.iteration + 1, inside=state.inside + 1, **parts)
+        return after, [(one.tables, one.values) for one in found]
+
+    def _moved(self, state: AscentState, number: int, rate: float) -> "_Moved":
+        """One group after a step."""
+        objective, theta, count = self.objective, state.theta[number], state.iteration - state.begun
+        tables = self.parameters.tables(theta)
+        values = objective.evaluate(tables, self._draw(state, number))
+        step, moments = first_order_step(
+            Moments(state.mean[number], state.square[number], state.multiplier[number], count),
+            self.parameters.pull_back(theta, tables, values.score_gradient),
+            values.slack if self.parameters.mixes else values.slack - _INSIDE,
+            self.parameters.pull_back(theta, tables, values.slack_gradient),
+            objective.is_noisy,
+            rate=rate,
+            decays=self._decays,
+            num_least=values.num_least,
+        )
+        theta, average = self.parameters.bounded(theta + step), None
+        if state.average:
+            weight = max(_LEAST_WEIGHT, 2 / (count + 2))
+            average = state.average[number] + weight * (theta - state.average[number])
+        return _Moved(theta, moments.mean, moments.square, moments.multiplier, average, tables, values)
 
     def _draw(self, state: AscentState, number: int) -> Draw | None:
         """The sequences of one gradient: fresh ones in each iteration."""

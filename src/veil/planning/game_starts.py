@@ -1,10 +1,10 @@
 """Starts from the convex side: policies that hide most from an observer who remembers the last observations alone.
 
 Against an observer whose memory is finite the best policy is the optimum of a convex game (`game.solve`), found in seconds
-on a thousand states. As a policy of the class it may hide little, since an observer who remembers more sees through it; as a start it
-leads to better optima than any bonus on the secret alone, since it is seen where the other values of the secret are seen. The
-games of one and two observations are played, then of one at thresholds on either side of the one asked for: a search that
-comes from a poorer or a richer policy may end elsewhere on the way along the frontier.
+on a thousand states. As a policy of the class it may hide little, since an observer who remembers more sees through it; as
+a start it leads to better optima than any bonus on the secret alone, since it is seen where the other values of the secret
+are seen. The games of one and two observations are played, then of one at thresholds on either side of the one asked for: a
+search that comes from a poorer or a richer policy may end elsewhere on the way along the frontier.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import VeilError
+from ..common.memo import memo
 from ..engine.compile import build
 from ..engine.return_range import return_extremes
 from ..game.ascent import GameResult
@@ -31,32 +32,36 @@ from .policy_class import Space
 _REMEMBERED = (1, 2)  # observations of the games at the threshold asked for
 _ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the games on either side
 _GAP_BITS, _ITERATIONS = 2e-3, 80  # at which a game ends: its policy is a start, and the search goes on
-_SHARE = 0.35  # of the time for all starts that one game may take
+_SHARE = 0.4  # of the time that is left for all games that one may take
 _MOST_BYTES = 2**30  # of one game
 _MOST_STATES = 100_000  # hidden states over all times, in millions, are no longer a matter of seconds
+
+
+def play_games(objective: Objective, clock: Clock) -> bool:
+    """Play the games of a problem within the time, so that the searches of all classes begin from their policies."""
+    for problem, memory, threshold in _games(objective):
+        if clock.left > 0:
+            _solved(problem, memory, threshold, clock.share(_SHARE).silent())
+    return True
 
 
 def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
     """Tables of the class, the most promising first; none where no such game can be played in the time.
 
-    Cost: about 80 rounds of five backward inductions each.
+    Cost: about 80 rounds of five backward inductions each, unless the games were played before.
     """
+    for problem, memory, threshold in _games(objective):
+        result = _solved(problem, memory, threshold, clock.share(_SHARE).silent())
+        if result is not None:
+            yield table_of_game(objective.space, problem, result)
+
+
+def _games(objective: Objective) -> Iterator[tuple[Problem, int, float | None]]:
+    """Problem, remembered observations and threshold of each game, in turn for all channels of which more bits are wanted."""
     if objective.weight < 0 or objective.space.hidden.num_states > _MOST_STATES:
         return
     names = [OWN, *(pair.name for pair in objective.space.problem.pairs)]
     problems = [_played(objective.space.problem, names[column]) for column in objective.channels.raised]
-    for problem, memory, threshold in _games(objective, problems):
-        if clock.left <= 0:
-            return
-        try:
-            result = _solved(problem, memory, threshold, clock.share(_SHARE).silent())
-        except (VeilError, OutOfTime):  # such as a secret that is a whole path, or a tree that does not fit
-            continue
-        yield table_of_game(objective.space, problem, result)
-
-
-def _games(objective: Objective, problems: list[Problem]) -> Iterator[tuple[Problem, int, float | None]]:
-    """Problem, remembered observations and threshold of each game, in turn for all channels of which more bits are wanted."""
     wanted = objective.aim if objective.num_returns else None
     horizon = objective.space.problem.horizon
     for memory in _REMEMBERED:
@@ -74,16 +79,24 @@ def _played(problem: Problem, name: str) -> Problem:
     return with_clocks(alone) if alone.observer.untimed else alone
 
 
-def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock) -> GameResult:
-    return solve_game(
-        problem,
-        TailEvents(problem.horizon - memory),
-        threshold=-np.inf if threshold is None else threshold,
-        gap=_GAP_BITS,
-        iterations=_ITERATIONS,
-        memory_bytes=_MOST_BYTES,
-        clock=clock,
-    )
+def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock) -> GameResult | None:
+    """The game, kept with the problem; None where it cannot be played in the time."""
+
+    def solve() -> GameResult | None:
+        try:
+            return solve_game(
+                problem,
+                TailEvents(problem.horizon - memory),
+                threshold=-np.inf if threshold is None else threshold,
+                gap=_GAP_BITS,
+                iterations=_ITERATIONS,
+                memory_bytes=_MOST_BYTES,
+                clock=clock,
+            )
+        except (VeilError, OutOfTime):  # such as a secret that is a whole path, or a tree that does not fit
+            return None
+
+    return memo(problem, (_solved, memory, threshold), solve, keep=lambda found: found is not None or clock.left > 0)
 
 
 def table_of_game(space: Space, problem: Problem, result: GameResult) -> Float[np.ndarray, "T C A"]:

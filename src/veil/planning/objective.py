@@ -301,11 +301,11 @@ class Objective:
     def evaluate(
         self, tables: Tables, draw: Draw | None = None, *, gradient: bool = True, errors: float = ESTIMATED
     ) -> Values:
-        """Score, slacks and gradients of each table; those of a single table are kept until another one is evaluated.
+        """Score, slacks and gradients of each table; exact ones of a single table are kept until another one is evaluated.
 
         **Arguments:** `draw`: of the sequences of samples; `errors`: standard errors by which sampled bounds are kept.
         """
-        if len(tables) != 1 or not gradient or not isinstance(tables, np.ndarray):
+        if len(tables) != 1 or not gradient or self.is_sampled:
             return self._evaluate(tables, draw, gradient, errors)
         if not (self._last and self._last[0][1] == draw and np.array_equal(self._last[0][0], tables)):
             self._last[:] = [(tables.copy(), draw, self._evaluate(tables, draw, gradient, errors))]

@@ -46,6 +46,11 @@ class Parameters(Protocol):
         """Whether a mixture of two tables is a policy of the same kind."""
         ...
 
+    @property
+    def scale(self) -> float:
+        """By how much a number moves in a step, where a logit moves by 1."""
+        ...
+
 
 class TableParameters:
     """Softmax logits of the rows that some policy can use; the other rows are those of a base table.
@@ -53,7 +58,7 @@ class TableParameters:
     **Arguments:** `space`; `base`: a table `(T, C, A)`.
     """
 
-    mixes = True
+    mixes, scale = True, 1.0
 
     def __init__(self, space: Space, base: Float[np.ndarray, "T C A"]):
         self._space, self._base = space, np.ascontiguousarray(base)

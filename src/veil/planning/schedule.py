@@ -25,7 +25,7 @@ _SECONDS_A_ROUND, _STARTS = 0.07, (4, 36)  # of all starts of one iteration, and
 _RATES, _LEAST_RATE, _HALF_RATE = (0.4, 0.2), 0.05, 100
 _SHARE_OF_ROUNDS = 0.4  # of the time limit of a search on samples, in rounds of equal length until one start is left
 _ROUND = (12, 100)  # least and largest number of iterations of a round
-_GRADIENT_SECONDS = 0.05  # of a gradient on the first batch, in which it is chosen
+_GRADIENT_SECONDS = 0.02  # of a gradient on the first batch, in which it is chosen
 
 
 @dataclass(frozen=True)

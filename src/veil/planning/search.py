@@ -25,6 +25,7 @@ from .checkpoint import Checkpoint, read_checkpoint
 from .closing import CLOSING_SECONDS, Bits
 from .device_plan import chosen_plan, memory_errors
 from .feasible_start import feasible_table
+from .game_starts import play_games
 from .iteration import Iteration, S, SearchState
 from .methods import METHODS
 from .objective import Objective, make_objective
@@ -35,7 +36,8 @@ from .solution import Solution, Status
 from .starts import richest_table
 from .terms import terms_of
 
-_SHARE_OF_SMALLER = 0.2  # of the time that is left, for each smaller class
+_SHARE_OF_GAMES = 0.2  # of the time, for the convex games whose policies all classes begin from
+_SHARE_OF_SMALLER = 0.15  # of the time that is left, for each smaller class
 _LEAST_CLOSING = 0.2  # seconds in which the last policy of a search may be made feasible
 _SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
@@ -72,11 +74,15 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
     classes = (*smaller, options.memory)
     records = _Records(options, space, classes)
     before, arrays = records.read(clock)
+    played = False
     while True:
         last = before.number == len(classes) - 1
         own = clock if last else _part_of(clock)
         part = replace(options, memory=classes[before.number], start=before.start)
         objective, safe = _make_objective(problem, part, own)
+        if options.method == "ascent" and objective.is_sampled and not played:
+            played = play_games(objective, clock.share(_SHARE_OF_GAMES))  # the starts of all classes
+            own = clock if last else _part_of(clock)
         if own.left > 0 and _is_hopeless(objective, safe):
             if last:
                 return unsearched(objective, safe, part, clock, Status.INFEASIBLE)

@@ -44,12 +44,21 @@ def _on_samples(
         from .device_parameters import on_device  # imports JAX
 
         return on_device(objective, safe, options, given)
-    entries = sum(one.space.layers.num_entries for one in objective.sampled)
-    batch = first_batch(_PER_ENTRY * entries, _LEAST_BATCH, MOST_BATCH // 2)
+    batch, entries = first_batch_of(objective, MOST_BATCH // 2), _entries(objective)
     seconds = _PER_ENTRY * entries * batch + _PER_STEP * space.hidden.horizon * len(objective.sampled)
     starts = sampled_starts(objective, safe, options, given)
     schedule = sampled_schedule(len(starts), seconds, objective.clock.time_limit, options.iterations)
     return Ascent(objective, TableParameters(space, safe), starts, [safe, *given], schedule, options, batch)
+
+
+def first_batch_of(objective: Objective, most: int) -> int:
+    """Sequences of the first gradients of an objective on samples."""
+    return first_batch(_PER_ENTRY * _entries(objective), _LEAST_BATCH, most)
+
+
+def _entries(objective: Objective) -> int:
+    """Transitions at all times, of all channels that are sampled."""
+    return sum(one.space.layers.num_entries for one in objective.sampled)
 
 
 class TableMethod:

@@ -1,0 +1,250 @@
+"""The search of a feature policy: fitted to the table that a search has found, then improved by the same sampled gradients.
+
+The gradient in the table is pulled back through the softmax and the network to the weights. A mixture with a table of larger
+return is no feature policy, so steps keep a little inside of the bounds, and only weights whose policy meets them are an answer.
+"""
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import minimize
+
+from ..common.checks import Defects
+from ..common.clock import Clock, OutOfTime, Stop, interruptible
+from ..common.logs import natural_log
+from ..measure.evaluate import expected_return
+from ..policy.feature_maps import RowNetwork
+from ..policy.features import FeaturePolicy
+from ..problem.pairs import OWN
+from ..problem.problem import Problem
+from .answer import is_feasible
+from .ascent import MOST_BATCH, Ascent, AscentState
+from .backend import Draw, Tables
+from .channels import Asked, make_sampled
+from .closing import Bits, sampled_answer
+from .feasible_start import feasible_table
+from .mixing import mixed_until
+from .objective import Channels, Objective, make_objective
+from .options import SolveOptions
+from .parameters import LEAST_SHARE, TableParameters
+from .policy_class import make_space
+from .schedule import Schedule
+from .search import search, within_reach
+from .solution import History, Solution, Status
+from .starts import richest_table
+from .table_methods import first_batch_of, make_ascent
+from .terms import hidden_terms, terms_of
+
+SHARE_OF_TABLE = 0.4
+"""Of a time limit, for the table that the policy is fitted to."""
+
+_SHARE_OF_SAFE = 0.1  # of what is left then, for the table of largest return
+_SHARE_OF_FIT = 0.4  # of what is left then, to fit it
+_FITTED_ITERATIONS, _ITERATIONS = 400, 400  # of L-BFGS, and of training where no number is asked for
+_SEEN = 1e-7  # rows with a smaller share of the visits are not fitted
+_LEAST_SHARE = 1e-3  # of the uniform policy in what is fitted, since a network has no exact zeros
+_MARGINS = (0.01, 0.03, 0.1, 0.3)  # slack of a table that is fitted, as a share of ranges: more in each attempt
+
+
+class FeatureParameters:
+    """Weights of a feature policy, `(B, P, 1)`, as a policy keeps them: rounded to float32.
+
+    **Arguments:** `objective`; `safe`: the table of largest return; `policy`, with the features and first weights; `clock`: of
+    the fit to a table.
+    """
+
+    mixes = False
+    scale = 0.05  # weights move by a twentieth of what logits do
+
+    def __init__(self, objective: Objective, safe: np.ndarray, policy: FeaturePolicy, clock: Clock):
+        self._objective, self._safe, self._policy, self._clock = objective, safe, policy, clock
+        space = objective.space
+        self._table = TableParameters(space, safe)
+        self._shapes = [one.shape for one in policy.weights]
+        self._network = RowNetwork(policy.inputs(space.problem), self._table.rows)
+
+    def policy_of(self, theta: Float[np.ndarray, "P 1"]) -> FeaturePolicy:
+        """The policy of weights."""
+        return self._policy.with_weights(self._weights(theta))
+
+    def _weights(self, theta: np.ndarray) -> list[np.ndarray]:
+        kept = theta.astype(np.float32).astype(float)
+        parts = np.split(kept.ravel(), np.cumsum([np.prod(shape) for shape in self._shapes])[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+    def tables(self, theta: Float[np.ndarray, "B P 1"]) -> Tables:
+        """See `Parameters`."""
+        return self._table.tables(np.stack([self._network.logits(self._weights(one))[0] for one in theta]))
+
+    def pull_back(self, theta: Float[np.ndarray, "B P 1"], tables: Tables, gradient: Any) -> Any:
+        """See `Parameters`."""
+        rows = self._table.pull_back(theta, tables, gradient)
+        flat = rows.reshape(len(theta), -1, *rows.shape[-2:])
+        found = [[self._through(one, row) for row in part] for one, part in zip(theta, flat, strict=True)]
+        return np.array(found).reshape(*rows.shape[:-2], *theta.shape[1:])
+
+    def _through(self, theta: np.ndarray, rows: Float[np.ndarray, "R A"]) -> Float[np.ndarray, "P 1"]:
+        weights = self._weights(theta)
+        active = self._network.logits(weights)[1]
+        parts = self._network.pull_back(weights, active, rows)
+        return np.concatenate([part.ravel() for part in parts])[:, None]
+
+    def bounded(self, theta: Float[np.ndarray, "B P 1"]) -> Float[np.ndarray, "B P 1"]:
+        """See `Parameters`."""
+        return theta
+
+    def of(self, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "P 1"]:
+        """Weights that fit a table; where they miss a bound, a mixture with the safe table that keeps more of it."""
+        theta = np.concatenate([one.ravel() for one in self._policy.weights])[:, None]
+        for margin in _MARGINS:
+            theta = self._fitted(mixed_until(lambda one: self._slack(one) - margin, table, self._safe), theta)  # noqa: B023
+            if self._clock.left == 0 or self._slack(self.tables(theta[None])[0]) >= 0:
+                break
+        return theta
+
+    def _slack(self, table: np.ndarray) -> float:
+        return float(self._objective.sums(table[None], gradient=False).slack.min(initial=1.0))
+
+    def _fitted(
+        self, goal_table: Float[np.ndarray, "T C A"], theta: Float[np.ndarray, "P 1"]
+    ) -> Float[np.ndarray, "P 1"]:
+        """Weights for which `Σ visits · KL(goal ‖ policy)` is small, by L-BFGS, within the time of the clock."""
+        space, clock = self._objective.space, self._clock
+        visits = np.zeros(space.shape[:2])
+        for time, occupied in enumerate(space.chain(goal_table).occupancies[:-1]):
+            np.add.at(visits[0 if space.stationary else time], space.hidden.cell, occupied)
+        share = visits.ravel()[self._table.rows] / visits.sum()
+        chosen = np.flatnonzero(share > _SEEN)
+        weight, mask = share[chosen][:, None], self._table.open[chosen]
+        network = RowNetwork(self._policy.inputs(space.problem), self._table.rows[chosen])
+        uniform = mask / mask.sum(axis=1, keepdims=True)
+        goal = (1 - _LEAST_SHARE) * self._table.used(goal_table)[chosen] + _LEAST_SHARE * uniform
+        best = [theta.ravel(), np.inf]
+
+        def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            clock.check()
+            weights = self._weights(theta)
+            found, active = network.logits(weights)
+            found = np.where(mask, found, -np.inf)
+            found -= found.max(axis=1, keepdims=True)
+            table = np.exp(found)
+            total = table.sum(axis=1, keepdims=True)
+            table /= total
+            value = -float(np.sum(weight * goal * np.where(mask, found - natural_log(total), 0.0)))
+            parts = network.pull_back(weights, active, weight * (table - goal))
+            if value < best[1]:
+                best[:] = [theta.copy(), value]
+            return value, np.concatenate([part.ravel() for part in parts])
+
+        with contextlib.suppress(OutOfTime):
+            minimize(
+                loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _FITTED_ITERATIONS, "maxcor": 20}
+            )
+        return np.asarray(best[0])[:, None]
+
+
+def search_features(problem: Problem, options: SolveOptions) -> Solution:
+    """A table is searched first; a feature policy is fitted to it and trained.
+
+    **Raises:** `InputError` where the problem does not have the features or the objective cannot be sampled; as `search`.
+    """
+    clock = Clock(options.time_limit, progress=options.progress)
+    objective = _prepared(problem, options)
+    space, features = objective.space, options.features
+    assert features is not None
+    policy = FeaturePolicy.initial(
+        problem, features, timed=not space.stationary, hidden=options.hidden_units, seed=options.seed
+    )
+    part = None if options.time_limit is None else SHARE_OF_TABLE * options.time_limit
+    table = search(problem, replace(options, time_limit=part), make_ascent)
+    if not table.feasible or table.status is Status.INTERRUPTED:
+        return table
+    if not space.hidden.horizon:  # there is nothing to decide
+        return _answer(objective, table, policy, None, Status.CONVERGED, clock)
+    return _trained(replace(objective, clock=clock), policy, table, options)
+
+
+def _prepared(problem: Problem, options: SolveOptions) -> Objective:
+    defects = Defects("feature policy")
+    if options.memory not in ("markov", "timed"):
+        defects.add("it has no memory beside the time: use memory='markov' or 'timed'")
+    if options.objective == "guess" or options.min_opacity is not None:
+        defects.add("it is trained on samples, which objective='guess' and min_opacity do not have: search a table")
+    if options.hide != OWN or hidden_terms(problem, options.task) or any(one.bounds for one in problem.pairs):
+        defects.add(
+            "it is trained on samples, which bounds on pairs, terms H(pair) and hide do not have: search a table"
+        )
+    defects.raise_if_any()
+    space = make_space(problem, options.memory)
+    asked = Asked(options.objective, draw=Draw(options.sequences, options.seed))
+    channels = Channels((make_sampled(space, asked, "feature policies"), *(None for _ in problem.pairs)))
+    terms = terms_of(problem, options.task)
+    return make_objective(space, channels, goal=options.goal, per_start=options.per_start, terms=terms)
+
+
+def _trained(objective: Objective, policy: FeaturePolicy, table: Solution, options: SolveOptions) -> Solution:
+    clock = objective.clock
+    safe = richest_table(objective.space, clock.share(_SHARE_OF_SAFE))
+    if objective.others:
+        with contextlib.suppress(OutOfTime):
+            safe = feasible_table(objective, safe, clock.share(_SHARE_OF_SAFE))
+    objective = within_reach(objective, safe)
+    parameters = FeatureParameters(objective, safe, policy, clock.share(_SHARE_OF_FIT))
+    goal = objective.space.table_of(table.policy)
+    schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)
+    batch = first_batch_of(objective, MOST_BATCH // 2)
+    method = Ascent(objective, parameters, [goal], [goal], schedule, options, batch)
+    state: AscentState | None = None
+    status = Status.ITERATION_LIMIT
+    try:
+        with clock, interruptible():
+            state = method.begin()
+            while not method.is_done(state):
+                state = method.advance(state)
+    except OutOfTime as end:
+        status = Status.INTERRUPTED if end.reason is Stop.INTERRUPTED else Status.TIME_LIMIT
+    state = state if state is None else method.last(state)
+    found = policy if state is None else parameters.policy_of(state.best_theta)
+    return _answer(objective, table, found, state, status, clock)
+
+
+def _answer(
+    objective: Objective,
+    table: Solution,
+    policy: FeaturePolicy,
+    state: AscentState | None,
+    status: Status,
+    clock: Clock,
+) -> Solution:
+    space, problem = objective.space, objective.space.problem
+    expanded = space.table_of(policy)
+    hidden = sampled_answer(space, expanded, 20_000, table.seed, max(1.0, clock.left))
+    value = expected_return(problem, policy)
+    feasible = is_feasible(objective, expanded, policy, Bits(hidden), value)
+    detail = f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples"
+    if not feasible:
+        status, detail = (
+            Status.INFEASIBLE,
+            "no weights were found that meet the threshold: use more hidden units or time",
+        )
+    history = np.zeros((0, 6)) if state is None else state.history
+    return replace(
+        table,
+        policy=policy,
+        policy_class=f"feature policies ({table.policy_class})",
+        opacity=hidden,
+        pairs=(),
+        expected_return=value,
+        feasible=feasible,
+        status=status,
+        detail=detail,
+        price_bits=float("nan"),
+        stationarity_bits=float("nan"),
+        iterations=0 if state is None else state.iteration,
+        history=History.of(history),
+        seconds=clock.spent,
+        settings=table.settings | {"features": policy.describe(), "parameters": policy.num_parameters},
+    )
