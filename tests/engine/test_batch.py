@@ -13,8 +13,8 @@ from veil.engine.batch import BatchTree
 from veil.engine.size import tree_size
 from veil.measure.exact import Budget
 from veil.measure.question import SecretValue
+from veil.planning.exact_bits import row_measure
 from veil.planning.policy_class import Space, make_space
-from veil.planning.values import row_measure
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory
 
 MEASURE = row_measure("entropy")

@@ -19,7 +19,7 @@ from veil.engine.sequences import SequencePass
 from veil.engine.size import tree_size
 from veil.engine.sparse_walk import SparseWalk
 from veil.engine.string_walk import StringWalk
-from veil.planning.values import row_measure
+from veil.planning.exact_bits import row_measure
 
 HORIZON, LITTLE = 6, 64  # a memory that keeps few of the messages
 

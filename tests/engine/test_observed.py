@@ -15,7 +15,7 @@ from veil.engine.size import tree_size
 from veil.measure.exact import Budget
 from veil.measure.question import SecretValue
 from veil.planning.layers import Layers
-from veil.planning.sampled_values import entropy_measure
+from veil.planning.sampled_bits import entropy_measure
 
 FORMULAS = ("F (s2 & X s1)", "G !s3", "s1 U s2")
 

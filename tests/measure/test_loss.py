@@ -13,7 +13,7 @@ from tests.seeds import in_blocks
 from veil.formats.scenario.load import load, read_scenario
 from veil.formats.scenario.toml import to_toml
 from veil.measure.loss import Rule, loss
-from veil.planning.loss_values import LossSecrecy
+from veil.planning.channels import exact_loss
 from veil.planning.policy_class import make_space
 from veil.problem.fingerprint import fingerprint
 
@@ -66,11 +66,12 @@ def test_the_search_evaluates_the_same_loss_and_its_gradient(memory: str) -> Non
             problem = problem.replace(secret=veil.InitialState())
         space = make_space(problem, memory)
         belief = veil.Belief(other, doubt=0.1)
-        secrecy = LossSecrecy(space, belief)
+        backend = exact_loss(space, belief)
         rng = np.random.default_rng(seed)
         table = distributions(rng, *space.shape)
         direction = distributions(rng, *space.shape) - table
-        values, slopes = secrecy(np.stack([table, table + 1e-6 * direction, table - 1e-6 * direction]), clock=_clock())
+        found = backend(np.stack([table, table + 1e-6 * direction, table - 1e-6 * direction]), clock=_clock())
+        values, slopes = found.bits, found.gradient
         assert values[0] == pytest.approx(loss(problem, space.policy(table), belief).bits, abs=1e-12)
         assert (values[1] - values[2]) / 2e-6 == pytest.approx(float(np.sum(slopes[0] * direction)), abs=1e-6)
 

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 import veil
+from veil.planning.channels import make_channels
+from veil.planning.objective import make_objective
 from veil.planning.options import SolveOptions
-from veil.planning.pair_terms import make_pair_task
 from veil.planning.policy_class import make_space
-from veil.planning.task import make_task
 from veil.planning.terms import terms_of, with_task
-from veil.planning.values import make_secrecy
 
 
 class Evaluator:
@@ -26,31 +25,25 @@ class Evaluator:
         self.problem = problem
         asked = with_task(problem, options.task)
         self.space = make_space(asked, memory)
-        own = make_secrecy(
-            self.space, options.objective, options.evaluation, sequences=options.sequences, seed=options.seed
-        )
-        secrecy, pairs = make_pair_task(self.space, options, own, None)
-        self.task = make_task(
+        self.task = make_objective(
             self.space,
+            make_channels(self.space, options, None),
             goal=options.goal,
-            objective=options.objective,
             per_start=options.per_start,
             min_opacity=options.min_opacity,
             terms=terms_of(asked, options.task),
-            secrecy=secrecy,
-            pairs=pairs,
         )
         self.shape, self.available = self.space.shape, self.space.available
-        self.kind, self.reason = secrecy.kind, secrecy.reason
+        self.kind, self.reason = self.task.kind, self.task.backend.reason
 
     def __call__(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """`objective (B,)`, `slacks (B, K)`, `gradient (B, T, C, A)`, `slack_gradients (B, K, T, C, A)`, `bits`, `returns`."""
         found, unit = self.task.evaluate(tables), self.task.score_unit
         units = self.task.units
         return {
-            "objective": unit * found.score, "gradient": unit * found.score_slope,
-            "slacks": units * found.slack, "slack_gradients": units[:, None, None, None] * found.slack_slope,
-            "bits": found.secrecy, "returns": found.returns, "feasible": found.feasible,
+            "objective": unit * found.score, "gradient": unit * found.score_gradient,
+            "slacks": units * found.slack, "slack_gradients": units[:, None, None, None] * found.slack_gradient,
+            "bits": found.bits, "returns": found.returns, "feasible": found.feasible,
         }  # fmt: skip
 
     def policy(self, table: np.ndarray) -> veil.Policy:

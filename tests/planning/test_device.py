@@ -23,7 +23,7 @@ from veil.planning.device_plan import Plan, Sizes, make_plan, memory_errors, pla
 from veil.planning.layers import Layers
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space
-from veil.planning.sampled_values import entropy_measure
+from veil.planning.sampled_bits import entropy_measure
 
 jax = pytest.importorskip("jax")
 PLAN = Plan(chunk=8, every=0, starts=4, planned_bytes=0)
@@ -62,13 +62,14 @@ def formula() -> Evaluator:
 
 def assert_layers_agree(space: Space, table: np.ndarray) -> None:
     """Returns with their gradients, laws of events, posteriors, soft tables and averages over time."""
-    layers, on_device = Layers(space.hidden), replace(space, on_device=PLAN).layers
+    layers = Layers(space.hidden)
+    on_device: Any = replace(space, on_device=PLAN).layers
     hidden = space.hidden
-    terminal = hidden.paid[0].terminal + np.arange(hidden.num_states)
-    expected, found = layers.returns(table, terminal), on_device.returns(table, terminal)
+    terminal = hidden.paid[0].last
+    expected, found = (one.sums_and_gradients(table[None], (0,)) for one in (space, on_device))
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-12)
-    assert on_device.value(table, terminal) == pytest.approx(layers.value(table, terminal), abs=1e-12)
+        np.testing.assert_allclose(one[0], other[0], atol=1e-12)
+    np.testing.assert_allclose(on_device.sums(table[None], (0,)), space.sums(table[None], (0,)), atol=1e-12)
     for one, other in zip(on_device.seen(table), layers.seen(table), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
     events = on_device.draw(table, 21, np.random.default_rng(3))
@@ -82,7 +83,7 @@ def assert_layers_agree(space: Space, table: np.ndarray) -> None:
         soft = [np.asarray(one.soft_table(weight, *wishes)) for one in (on_device, layers)]
         one, other = (table.reshape(-1, table.shape[2])[rows] for table in soft)
         np.testing.assert_allclose(one, other, atol=1e-12 if weight < 10 else 1e-9)
-    averages = [np.asarray(one.time_average(soft[1], terminal))[0] for one in (on_device, layers)]
+    averages = [np.asarray(one.time_average(soft[1]))[0] for one in (on_device, layers)]
     np.testing.assert_allclose(*(one[layers.rows(1)] for one in averages), atol=1e-12)
 
 
@@ -103,14 +104,14 @@ def test_layers_of_every_class_are_those_of_numpy(problem: veil.Problem, memory:
 def slope(space: Space, table: np.ndarray, events: np.ndarray, every: int, precision: type) -> tuple[float, np.ndarray]:
     """Bits and gradient of sequences in two chunks, as the step of the search makes them."""
     from veil.engine.device_steps import Span, place
-    from veil.planning.device_ascent import DeviceSetting, slope_of_chunks
+    from veil.planning.device_layers import Setting, gradient_of_chunks
 
     hidden, chunk = space.hidden, len(events) // 2
-    setting = DeviceSetting(Span(hidden.split_time, hidden.horizon, every), chunk, 1, space.shape, None)
+    setting = Setting(Span(hidden.split_time, hidden.horizon, every), chunk, 1, None)
 
     @partial(jax.jit, static_argnames="setting")
-    def run(fixed: Any, table: Any, events: Any, chunks: Any, setting: DeviceSetting) -> Any:
-        return slope_of_chunks(fixed, table, lambda number: events[number], chunks, setting)
+    def run(fixed: Any, table: Any, events: Any, chunks: Any, setting: Setting) -> Any:
+        return gradient_of_chunks(fixed, table, lambda number: events[number], chunks, setting)
 
     parts = np.stack([events[:chunk].T, events[chunk:].T]).astype(np.int32)
     bits, found = run(place(hidden, precision), table.astype(precision), parts, np.int32(2), setting)

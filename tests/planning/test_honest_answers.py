@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 import veil
 from tests.planning.small_problems import Interrupting, random_problem
+from veil.planning.channels import Asked, make_backend
 from veil.planning.policy_class import make_space
-from veil.planning.values import make_secrecy
 
 QUIET: Any = {"certificate": False, "progress": False}
 
@@ -89,6 +89,6 @@ def test_the_course_of_a_search_over_many_states_does_not_depend_on_how_fast_the
     observer = veil.Observer(np.eye(2)[(np.arange(states) % 5 == 0).astype(int)])
     model = veil.Model([around, jump], np.zeros((states, 2)), np.full(states, 1 / states))
     space = make_space(veil.Problem(model, observer, veil.LastState(range(0, states, 2)), 6))
-    first, second = make_secrecy(space), make_secrecy(space)
+    first, second = make_backend(space, Asked()), make_backend(space, Asked())
     assert first.kind == "exact"
     assert first.cost_seconds == second.cost_seconds

@@ -5,25 +5,30 @@ import numpy as np
 import veil
 from tests.planning.small_problems import random_problem
 from veil.common.clock import Clock
-from veil.planning.ascent import repair
+from veil.planning.channels import Asked, make_backend
+from veil.planning.mixing import mixed_until
+from veil.planning.objective import Channels, make_objective
 from veil.planning.policy_class import make_space
 from veil.planning.starts import richest_table
-from veil.planning.task import make_task
 
 
 def test_a_table_is_made_feasible_as_far_as_the_time_goes():
     problem = random_problem(4)
     space = make_space(problem)
-    task, safe = make_task(space), richest_table(space)
+    task, safe = make_objective(space, Channels((make_backend(space, Asked()),))), richest_table(space)
+
+    def slack(table: np.ndarray) -> float:
+        return float(task.slacks(table[None]).min())
+
     rng = np.random.default_rng(0)
     drawn = [space.softmax(rng.normal(size=space.shape)) for _ in range(12)]
     tables = [one for one in drawn if np.any(task.slacks(one[None]) < 0)]
     assert tables
     for table in tables:
         for clock in (Clock(0.0), Clock()):
-            mended = repair(task, table, safe, clock)
+            mended = mixed_until(slack, table, safe, clock)
             assert np.all(task.slacks(mended[None]) >= 0)
-        assert np.any(repair(task, table, safe) != safe)
+        assert np.any(mixed_until(slack, table, safe) != safe)
 
 
 def test_a_search_without_any_time_has_a_feasible_answer_of_every_kind():

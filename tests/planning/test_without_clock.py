@@ -11,10 +11,9 @@ from tests.measure.test_without_clock import random_problem
 from tests.seeds import looped
 from veil.common.clock import UNLIMITED
 from veil.engine.kernel import DenseKernel, SparseKernel
-from veil.planning.loss_values import LossSecrecy
+from veil.planning.backend import Draw
+from veil.planning.channels import Asked, exact_loss, make_backend, make_sampled
 from veil.planning.policy_class import Space, make_space
-from veil.planning.sampled_values import make_sampled
-from veil.planning.values import make_secrecy
 from veil.proof.backward import rule_bound
 from veil.proof.checked_problem import CheckedProblem
 from veil.proof.feasibility import bounds_of
@@ -30,9 +29,10 @@ def random_tables(space: Space, rng: np.random.Generator, count: int) -> np.ndar
 def test_all_strings_give_values_and_gradients(objective):
     for seed in range(4):
         space = make_space(random_problem(seed), "timed")
-        secrecy = make_secrecy(space, objective, "exact")
+        backend = make_backend(space, Asked(objective, "exact"))
         tables = random_tables(space, np.random.default_rng(seed), 2)
-        values, slopes = secrecy(tables, UNLIMITED)
+        found = backend(tables, UNLIMITED)
+        values, slopes = found.bits, found.gradient
         for table, value, slope in zip(tables, values, slopes, strict=True):
             policy = space.policy(table)
             table_of = veil.measures.joint_table(space.problem, policy)
@@ -43,8 +43,8 @@ def test_all_strings_give_values_and_gradients(objective):
             if objective == "guess":
                 assert value == pytest.approx(-table_of.guess_probability, rel=0.02)
 
-            def score(logits: np.ndarray, secrecy=secrecy, space=space) -> float:
-                return float(secrecy(space.softmax(logits)[None], UNLIMITED)[0][0])
+            def score(logits: np.ndarray, backend=backend, space=space) -> float:
+                return float(backend(space.softmax(logits)[None], UNLIMITED).bits[0])
 
             logits = np.log(table)
             expected = central_differences(score, logits)
@@ -59,13 +59,15 @@ def test_samples_give_unbiased_values_and_gradients():
     assert isinstance(kernel, DenseKernel)
     sparse = replace(dense, hidden=replace(dense.hidden, kernel=SparseKernel(sparse_matrices(kernel))))
     table = random_tables(dense, np.random.default_rng(1), 1)[0]
-    values, slopes = make_secrecy(dense, "entropy", "exact")(table[None], UNLIMITED)
+    exact = make_backend(dense, Asked("entropy", "exact"))(table[None], UNLIMITED)
     for space in (dense, sparse):
-        secrecy = make_sampled(space, "entropy", 400, 0, "asked for")
-        drawn = [secrecy.fresh(table, 400, seed, UNLIMITED) for seed in range(30)]
-        check_mean(np.array([one.bits for one, _ in drawn]), values[0])
-        check_mean(np.stack([along(slope) for _, slope in drawn]), along(slopes[0]))
-        assert secrecy.estimate(table, 4000, 1, UNLIMITED).bits == pytest.approx(values[0], abs=0.05)
+        backend = make_sampled(space, Asked(), "asked for")
+        drawn = [backend(table[None], UNLIMITED, Draw(400, seed)) for seed in range(30)]
+        check_mean(np.array([one.bits[0] for one in drawn]), exact.bits[0])
+        check_mean(np.stack([along(one.gradient[0]) for one in drawn]), along(exact.gradient[0]))
+        assert backend(table[None], UNLIMITED, Draw(4000, 1), gradient=False).bits == pytest.approx(
+            exact.bits, abs=0.05
+        )
 
 
 def along(slope: np.ndarray) -> np.ndarray:
@@ -129,7 +131,7 @@ def test_an_observer_who_may_be_wrong():
     problem = plain.replace(pairs=[veil.Pair("fool", belief=belief, min=0.2)])
     space = make_space(problem, "markov")
     table = random_tables(space, np.random.default_rng(2), 1)
-    values, _ = LossSecrecy(make_space(plain, "markov"), belief)(table, UNLIMITED)
+    values = exact_loss(make_space(plain, "markov"), belief)(table, UNLIMITED).bits
     policy = space.policy(table[0])
     assert values[0] == pytest.approx(veil.pair_values(problem, policy)[0].bits, abs=1e-12)
     assert veil.solve(problem, **QUICK).pairs[0].met

@@ -8,12 +8,12 @@ import numpy as np
 import veil
 from veil.common.clock import UNLIMITED
 from veil.planning.best_returns import best_stationary_return, discounted_table, greedy_table
+from veil.planning.channels import Asked, make_backend
 from veil.planning.feasible_start import feasible_table
+from veil.planning.objective import Channels, make_objective
 from veil.planning.policy_class import make_space
 from veil.planning.soft_starts import soft_starts
-from veil.planning.starts import make_starts, richest_table
-from veil.planning.task import make_task
-from veil.planning.values import make_secrecy
+from veil.planning.starts import richest_table, spread_starts
 
 from .numbers import of_solution
 from .problems import endless, observer, problem, rows, theta
@@ -84,13 +84,13 @@ def starts() -> dict[str, Any]:
     for memory in ("markov", "timed"):
         space = make_space(problem("at", min_return="60%"), memory)
         richest = richest_table(space)
-        task = make_task(space, secrecy=make_secrecy(space, evaluation="sampled"))
+        task = make_objective(space, Channels((make_backend(space, Asked(evaluation="sampled")),)))
         limited = make_space(constrained(), memory)
-        inside = make_task(limited, secrecy=make_secrecy(limited))
+        inside = make_objective(limited, Channels((make_backend(limited, Asked()),)))
         found[memory] = {
             "course": {
                 "richest": richest,
-                "starts": make_starts(space, richest, 12, seed=3),
+                "starts": spread_starts(space, richest, 12, seed=3),
                 "soft": np.stack(list(soft_starts(task, UNLIMITED))),
                 "feasible": feasible_table(inside, richest_table(limited), UNLIMITED),
             }

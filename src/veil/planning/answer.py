@@ -304,7 +304,7 @@ def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, cl
 
 def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
-    if objective.others or objective.channels.bounds:
+    if objective.others or objective.has_pairs:
         return _missed_constraints(objective, table, hidden)
     if objective.min_opacity is not None:
         return f"no policy was found that hides {objective.min_opacity:g} bits: ask for less, or allow more memory"

@@ -515,7 +515,9 @@ class Ascent:
         return np.stack(
             [
                 state.best,
-                mixed_until(lambda one: float(self.objective.slacks(one[None]).min()), table, state.best, clock),
+                mixed_until(
+                    lambda one: float(self.objective.slacks(one[None]).min(initial=np.inf)), table, state.best, clock
+                ),
             ]
         )
 
@@ -530,7 +532,7 @@ class Ascent:
 
     def describe(self) -> dict[str, object]:
         """How many starts there were, and how gradients are made."""
-        found: dict[str, object] = {"starts": len(self._starts)}
+        found: dict[str, object] = {"starts": len(self._starts) + 1 - len(self._known)}
         if self.objective.is_sampled:
             found |= {
                 "gradients": "fresh samples",

@@ -22,6 +22,7 @@ from ..engine.string_walk import StringBatch
 from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, sparse_seconds, try_sparse
 from ..measure.loss import Rule
 from ..measure.trajectory import SequenceEntropy
+from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from .backend import Backend, Draw, Sum
 from .exact_bits import OverTimes, Prior, Rows, Tree, Walked, entropy_of_sequences, loss_measure, row_measure
@@ -84,6 +85,10 @@ def make_channels(space: Space, options: SolveOptions, time_limit: float | None,
     `TooLargeError` where exact values were asked for and would take minutes a gradient.
     """
     problem = space.problem
+    if options.min_opacity is not None and (options.goal != "opaque" or options.objective != "entropy"):
+        raise InputError(
+            "min_opacity", ["it constrains the entropy from below: use goal='opaque' and objective='entropy'"]
+        )
     draw = Draw(options.sequences, options.seed)
     asked = Asked(options.objective, options.evaluation, draw, time_limit, team)
     columns = {OWN: 0} | {one.name: 1 + number for number, one in enumerate(problem.pairs)}
@@ -132,8 +137,7 @@ def _exact_pair(space: Space, pair: Pair, options: SolveOptions, asked: Asked) -
     alone = make_space(space.problem.only(pair.name), options.memory)
     try:
         if pair.belief is not None:
-            tree = _whole_tree(alone)
-            return Tree(tree, loss_measure(tree, alone, pair.belief))
+            return exact_loss(alone, pair.belief)
         found = make_backend(alone, Asked("entropy", options.evaluation, asked.draw, asked.time_limit))
     except TooLargeError as error:
         if options.evaluation == "exact":
@@ -319,6 +323,15 @@ def _of_events(space: Space, shown: Shown | None, seconds: float, clock: Clock) 
     if not hidden.kernel.is_sparse and size.num_sequences <= _PATH_BATCH_NUMBERS:
         return Tree(BatchTree(hidden, space.available, stationary=space.stationary), entropy_of_sequences)
     return walked(size.seconds(chain, gradient=True) if size.exact else math.inf, size)
+
+
+def exact_loss(space: Space, belief: Belief) -> Tree:
+    """The loss of an observer who may be wrong, on all sequences.
+
+    **Raises:** `InputError` if the observer rules out what some policy brings about; `TooLargeError`.
+    """
+    tree = _whole_tree(space)
+    return Tree(tree, loss_measure(tree, space, belief))
 
 
 def _whole_tree(space: Space) -> BatchTree | StringBatch:

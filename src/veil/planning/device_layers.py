@@ -5,36 +5,55 @@ run over all states of the chain at all times. Sequences are worked on in chunks
 compiled once.
 """
 
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
-from ..common.logs import device_log
+from ..common.logs import device_log, device_log2_or_zero, entropy_bits
+from ..common.workers import ALONE, Team
 from ..engine.backends.column_steps import reachable_sets
 from ..engine.device_steps import (
     Array,
     Fixed,
     Near,
     Span,
+    backward,
     by_cell,
     by_state,
     divided,
     expect,
+    forward,
+    gradient_of,
     jit_forward,
     mix_rows,
+    no_gradient,
     place,
     pull,
     push,
 )
 from ..engine.hidden import Hidden
 from ..engine.kernel import num_columns
+from .backend import Draw
 from .device_plan import Plan
-from .layers import used_rows
+from .layers import Measure, used_rows
+
+_AXIS = "sequences"
+
+
+class Setting(NamedTuple):
+    """What is fixed for a whole search, and decides what is compiled."""
+
+    span: Span
+    chunk: int
+    num_first: int
+    mesh: Mesh | None
 
 
 class Draws:
@@ -64,7 +83,6 @@ class DeviceLayers:
         self.draws = Draws(hidden)
         self.span = Span(hidden.split_time, hidden.horizon, plan.every)
         self._sent: tuple[Any, Any] | None = None
-        self._paid: tuple[Any, Rewards] | None = None
 
     @cached_property
     def _reached(self) -> list[np.ndarray]:
@@ -109,31 +127,59 @@ class DeviceLayers:
             parts.append(np.asarray(found).T)
         return np.concatenate(parts)[:count]
 
-    def rewards(self, terminal: Float[np.ndarray, " N"], precision: type = np.float64) -> "Rewards":
-        """What the return depends on beside the transitions, on the device."""
-        hidden = self.hidden
-        paid = hidden.paid[0]
+    def estimate(
+        self, table: Any, draw: Draw, measure: Measure, clock: Clock, team: Team = ALONE, *, gradient: bool
+    ) -> tuple[float, float, Any]:
+        """See `Layers.estimate`, of the entropy of the posterior; with `gradient` in float32, and without an error then.
+
+        Noise of sampling is larger by orders of magnitude than rounding.
+        """
+        table = self.send(table)
+        if not gradient:
+            events = self.draw(table, draw.sequences, np.random.default_rng(draw.seed))
+            bits = entropy_bits(self.posteriors(table, events, clock))
+            return float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), None
+        clock.check()
+        chunks = np.int32(-(-draw.sequences // self.plan.chunk))
+        bits, slope = _sampled_gradient(
+            self._single, self.draws.arrays, table.astype(np.float32), jax.random.key(draw.seed), chunks, self._setting
+        )
+        return float(bits), 0.0, slope
+
+    @cached_property
+    def _single(self) -> Fixed:
+        """The chain in float32."""
+        return jax.device_put(place(self.hidden, np.float32))
+
+    @cached_property
+    def _setting(self) -> Setting:
+        devices = jax.devices()[: 2 ** (len(jax.devices()).bit_length() - 1)]
+        mesh = Mesh(np.array(devices), (_AXIS,)) if len(devices) > 1 else None
+        return Setting(self.span, self.plan.chunk, self.draws.num_first, mesh)
+
+    @cached_property
+    def _rewards(self) -> "Rewards":
+        """What the return depends on beside the transitions."""
+        paid, hidden = self.hidden.paid[0], self.hidden
         discounts = paid.discount ** np.arange(hidden.horizon + 1)
-        found = Rewards(paid.reward, terminal, hidden.start, discounts, np.array(paid.discount))
-        return jax.device_put(Rewards(*(part.astype(precision) for part in found)))
+        found = Rewards(paid.reward, paid.last, hidden.start, discounts, np.array(paid.discount))
+        return jax.device_put(Rewards(*(part.astype(np.float64) for part in found)))
+
+    def sums(self, tables: Any, numbers: Sequence[int]) -> Float[np.ndarray, "1 B"]:
+        """The return of each table; a search on a device has no other quantity."""
+        assert tuple(numbers) == (0,)
+        return np.array([[float(_value(self.fixed, self.send(table), self._rewards)) for table in tables]])
+
+    def sums_and_gradients(self, tables: Any, numbers: Sequence[int]) -> tuple[Float[np.ndarray, "1 1"], list[Any]]:
+        """The return of one table and its gradient."""
+        assert len(tables) == 1
+        assert tuple(numbers) == (0,)
+        value, slope, _ = _returns(self.fixed, self.send(tables[0]), self._rewards)
+        return np.array([[float(value)]]), [slope[None]]
 
     @cached_property
     def _start(self) -> Any:
         return jax.device_put(self.hidden.start)
-
-    def _rewards(self, terminal: Float[np.ndarray, " N"]) -> "Rewards":
-        if self._paid is None or self._paid[0] is not terminal:
-            self._paid = terminal, self.rewards(terminal)
-        return self._paid[1]
-
-    def value(self, table: Any, terminal: Float[np.ndarray, " N"]) -> float:
-        """The return over the horizon."""
-        return float(_value(self.fixed, self.send(table), self._rewards(terminal)))
-
-    def returns(self, table: Any, terminal: Float[np.ndarray, " N"]) -> tuple[float, Any, Any]:
-        """The return over the horizon, its gradient in the table, and the occupancies `P(x_t = x)` for t < T."""
-        value, slope, occupied = _returns(self.fixed, self.send(table), self._rewards(terminal))
-        return float(value), slope, occupied
 
     def seen(self, table: Any) -> tuple[Float[np.ndarray, " Z"], Float[np.ndarray, "T+1 E Z"]]:
         """See `Layers.seen`."""
@@ -151,12 +197,9 @@ class DeviceLayers:
         cost: Float[np.ndarray, "T+1 E"],
         terminal: Float[np.ndarray, " N"],
         available: Bool[np.ndarray, "C A"],
-        reward: Float[np.ndarray, "N A"] | None = None,
     ) -> Any:
         """See `Layers.soft_table`; rows of states that are not reachable are those of the induction too."""
-        rewards = self._rewards(terminal)
-        rewards = rewards if reward is None else rewards._replace(reward=reward)
-        return _soft_table(self.fixed, rewards, self._masks, weight, prize, cost, available, self.span)
+        return _soft_table(self.fixed, self._rewards, self._masks, weight, prize, cost, available, self.span)
 
     @cached_property
     def _masks(self) -> Any:
@@ -168,9 +211,9 @@ class DeviceLayers:
             masks[time, reached] = 1.0
         return jax.device_put(masks)
 
-    def time_average(self, table: Any, terminal: Float[np.ndarray, " N"]) -> Any:
+    def time_average(self, table: Any) -> Any:
         """The stationary table `(1, C, A)` that takes each action as often as a time-dependent one."""
-        return _time_average(self.fixed, self.send(table), self.returns(table, terminal)[2])
+        return _time_average(self.fixed, self.send(table), _returns(self.fixed, self.send(table), self._rewards)[2])
 
 
 def pick(weights: Any, uniform: Any) -> Any:
@@ -214,6 +257,54 @@ def draw_events(
 
 
 _draw = jax.jit(draw_events, static_argnames=("count", "num_first", "span"))
+
+
+@partial(jax.jit, static_argnames="setting")
+def _sampled_gradient(
+    fixed: Fixed, sums: tuple[Any, Any, Any], table: Any, key: Any, chunks: Any, setting: Setting
+) -> tuple[Any, Any]:
+    """Bits on fresh sequences, and their unbiased gradient in the table with the baseline of all others in a chunk."""
+
+    def work(fixed: Fixed, sums: tuple[Any, Any, Any], table: Any, key: Any, chunks: Any) -> tuple[Any, Any]:
+        def events(number: Any) -> Any:
+            return draw_events(fixed, sums, table, key, number, setting.chunk, setting.num_first, setting.span)
+
+        return gradient_of_chunks(fixed, table, events, chunks, setting)
+
+    if setting.mesh is None:
+        return work(fixed, sums, table, key, chunks)
+    everywhere = PartitionSpec()
+    run = jax.shard_map(work, mesh=setting.mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False)
+    return run(fixed, sums, table, key, chunks)
+
+
+def gradient_of_chunks(fixed: Fixed, table: Any, events: Any, chunks: Any, setting: Setting) -> tuple[Any, Any]:
+    """Mean bits and their gradient over chunks of sequences, `events(number)` being `(T+1, chunk)`."""
+    mesh, size = setting.mesh, setting.chunk
+
+    def total(value: Any) -> Any:
+        return value if mesh is None else jax.lax.psum(value, _AXIS)
+
+    def mine(sequences: Any) -> Any:
+        if mesh is None:
+            return sequences
+        part = size // mesh.size
+        return jax.lax.dynamic_slice_in_dim(sequences, jax.lax.axis_index(_AXIS) * part, part, axis=1)
+
+    def add(number: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        sequences = mine(events(number))
+        posterior, _, kept = forward(fixed, table, sequences, setting.span)
+        bits = -jnp.sum(posterior * device_log2_or_zero(posterior), axis=0)
+        whole = total(bits.sum())
+        baseline = (whole - bits) / (size - 1)
+        share = 1 / (size * chunks).astype(table.dtype)
+        slope = jnp.where(posterior > 0, (-device_log2_or_zero(posterior) - baseline) * share, 0.0)
+        gathered = backward(fixed, table, kept, sequences, setting.span, slope, carry[1])
+        return carry[0] + whole * share, gathered
+
+    begin = jnp.zeros((), table.dtype), no_gradient(fixed, table)
+    bits, gathered = jax.lax.fori_loop(0, chunks, add, begin)
+    return bits, total(gradient_of(fixed, table, gathered))
 
 
 def _at(table: Any, time: Any) -> Any:

@@ -1,7 +1,7 @@
 """The search of a feature policy: fitted to the table that a search has found, then improved by the same sampled gradients.
 
 The gradient in the table is pulled back through the softmax and the network to the weights. A mixture with a table of larger
-return is no feature policy, so steps keep a little inside of the bounds, and only weights whose policy meets them are an answer.
+return is no feature policy: steps keep a little inside of the bounds, and only weights whose policy meets them are an answer.
 """
 
 import contextlib

@@ -222,13 +222,12 @@ class Layers:
         cost: Float[np.ndarray, "T+1 E"],
         terminal: Float[np.ndarray, " N"],
         available: Bool[np.ndarray, "C A"],
-        reward: Float[np.ndarray, "N A"] | None = None,
     ) -> Float[np.ndarray, "T C A"]:
         """The time-dependent policy that maximises its entropy in nats plus `weight` times the return, a prize for the state
         at the time of the secret, less a cost of each event, by soft backward induction over the reachable states.
 
-        The return is of the rewards of the model, or of others. Hidden states that the agent cannot tell apart share the mean
-        of their action values. Rows of states that are not reachable are uniform.
+        Hidden states that the agent cannot tell apart share the mean of their action values. Rows of states that are not
+        reachable are uniform.
         """
         hidden, split = self.hidden, self.hidden.split_time
         table = np.tile(available / available.sum(axis=1, keepdims=True), (hidden.horizon, 1, 1))
@@ -236,7 +235,7 @@ class Layers:
         prize = prize[self._ends[split]]
         if split == hidden.horizon:
             values = values + prize
-        reward = hidden.paid[0].reward if reward is None else reward
+        reward = hidden.paid[0].reward
         for time in range(hidden.horizon - 1, -1, -1):
             step = self._patterns[time]
             scores = weight * hidden.paid[0].discount ** time * reward[step.here]
@@ -268,7 +267,8 @@ class Layers:
 
     def time_average(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "1 C A"]:
         """The stationary table that takes each action as often as a time-dependent one."""
-        return time_average(self.hidden, table, self._chain(table).occupancies[:-1])[None]
+        occupied = Chain(self.hidden, table, stationary=False).occupancies[:-1]
+        return time_average(self.hidden, table, occupied)[None]
 
 
 def _posterior(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -502,7 +502,7 @@ def _bits_kept(channels: Channels, min_opacity: float) -> float:
     own = channels.backends[0]
     exact = own is not None and own.kind == "exact"
     if min_opacity == 0:
-        return -np.inf if exact else 0.0  # a sum of nothing may round below 0
+        return -1.0 if exact else 0.0  # a sum of nothing may round below 0
     return min_opacity + (SUMMED_BITS if exact else 0.0)
 
 

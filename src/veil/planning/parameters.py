@@ -69,7 +69,7 @@ class TableParameters:
 
     def used(self, gradient: Any) -> Any:
         """The rows of arrays `(…, T, C, A)` that are parameters, `(…, R, A)`."""
-        flat = gradient.reshape(*gradient.shape[:-3], -1, self._actions)
+        flat = gradient.reshape(*gradient.shape[:-3], gradient.shape[-3] * gradient.shape[-2], self._actions)
         return flat if self._whole else flat[..., self.rows, :]
 
     def softmax(self, theta: Float[np.ndarray, "B R A"]) -> Float[np.ndarray, "B R A"]:

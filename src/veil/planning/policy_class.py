@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -85,7 +85,8 @@ class Space:
     ) -> tuple[Float[np.ndarray, "K B"], Float[np.ndarray, "K B T C A"]]:
         """The same with their gradients in the tables."""
         if self.on_device is not None and starts is None:
-            return self.layers.sums_and_gradients(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
+            found: Any = self.layers.sums_and_gradients(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
+            return found
         paid = [self.hidden.paid[number] for number in numbers]
         return sums_and_gradients(self.hidden, tables, paid, stationary=self.stationary, starts=starts)
 

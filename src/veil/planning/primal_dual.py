@@ -245,7 +245,9 @@ class PrimalDual:
         if not np.isfinite(state.best_score) or not state.theta.size:
             return state.best[None]
         last, clock = self.objective.space.softmax(state.theta), Clock(self.objective.closing_seconds)
-        mended = mixed_until(lambda one: float(self.objective.slacks(one[None]).min()), last, state.best, clock)
+        mended = mixed_until(
+            lambda one: float(self.objective.slacks(one[None]).min(initial=np.inf)), last, state.best, clock
+        )
         return np.stack([state.best, mended])
 
 

@@ -91,18 +91,17 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
         reserved = answer_seconds(objective, safe, clock)
         ending = own.earlier(reserved) if last else own
         limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, _LEAST_CLOSING))
-        method = make(limited, safe, part)
-        state, status = _run(method, limited, safe, part, make, records.writer(before), arrays)
+        method, state, status = _run(make, limited, safe, part, records.writer(before), arrays)
         arrays, stopped = None, status is Status.INTERRUPTED or clock.left <= reserved
         if last or stopped:
-            if state is None:
+            if state is None or method is None:
                 return in_class(space, unsearched(objective, safe, part, clock, status))
             found = make_answer(objective, method, state, status, part, clock, before.past)
             if not found.feasible and objective.threshold is not None and _reaches(objective, safe, found):
                 # Where the threshold is the largest return, evaluated returns do not tell who reaches it: this table does.
                 found = unsearched(objective, safe, replace(part, start=None), clock, status)
             return in_class(space, found)
-        if state is None:
+        if state is None or method is None:
             before = before.passed()
             continue
         table, bits, returns = best_candidate(
@@ -298,22 +297,22 @@ def _first_kept(objective: Objective, method: Iteration[S]) -> S:
 
 
 def _run(
-    method: Iteration[S],
+    make: Start[Any],
     objective: Objective,
     safe: np.ndarray,
     options: SolveOptions,
-    make: Start[Any],
     writer: _StateWriter,
     arrays: dict[str, np.ndarray] | None,
-) -> tuple[S | None, Status]:
+) -> tuple[Iteration[Any] | None, Any, Status]:
     """States one after the other, until the method ends, a limit is met or somebody interrupts.
 
-    The first is that of the arrays of a checkpoint, where there are any. The state is None where the time did not suffice for
-    the first.
+    The first is that of the arrays of a checkpoint, where there are any. Method and state are None where
+    the time did not suffice for them.
     """
-    state, status, clock = None, Status.CONVERGED, objective.clock
+    method, state, status, clock = None, None, Status.CONVERGED, objective.clock
     try:
         with clock, interruptible():
+            method = make(objective, safe, options)
             if arrays is not None:
                 state = _resumed(method, arrays, options)
             else:
@@ -332,7 +331,7 @@ def _run(
         status = Status.INTERRUPTED if end.reason is Stop.INTERRUPTED else Status.TIME_LIMIT
     if state is not None:
         writer.write(state, clock.spent)
-    return state, status
+    return method, state, status
 
 
 def _resumed(method: Iteration[S], arrays: dict[str, np.ndarray], options: SolveOptions) -> S:

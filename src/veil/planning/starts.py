@@ -92,11 +92,11 @@ def spread_starts(
 def exact_starts(
     objective: Objective, safe: Float[np.ndarray, "T C A"], count: int, seed: int
 ) -> list[Float[np.ndarray, "T C A"]]:
-    """Spread starts, and those of convex games."""
-    found = list(spread_starts(objective.space, safe, count, seed))
+    """So many tables: at most a quarter of them those of convex games, the others spread."""
+    games = list[np.ndarray]()
     with contextlib.suppress(OutOfTime):
-        found += game_starts(objective, objective.clock.share(_SHARE_OF_GIVEN))
-    return found
+        games += itertools.islice(game_starts(objective, objective.clock.share(_SHARE_OF_GIVEN)), count // 4)
+    return [*spread_starts(objective.space, safe, count - len(games), seed), *games]
 
 
 def sampled_starts(
