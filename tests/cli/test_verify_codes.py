@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.commands import veil
 from tests.common.test_read_whole import device, huge, pipe
-from tests.proof.test_second_verifier import SCRIPT, second
+from tests.proof.plain import SCRIPT, second
 
 HOLDS, REJECTED, UNCHECKED = (0, 0), (5, 1), (2, 2)
 """The exit codes of `veil verify` and of `verify_certificate.py`."""

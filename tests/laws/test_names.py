@@ -14,7 +14,7 @@ from tests.game.all_paths import hidden_bits
 from tests.game.test_records import random_pairs, random_secrets
 from tests.oracle import evaluate
 from tests.problem.test_masks import distributions
-from tests.proof.test_second_verifier import code, saved, second
+from tests.proof.plain import code, saved, second
 from tests.random_problems import random_case
 from tests.seeds import blocks
 from veil.common.errors import InputError

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from tests.proof.cases import noisy_problem, tiny_problem
 from tests.proof.exact import ExactProblem, play_all
 from tests.proof.test_checked import example
@@ -19,9 +20,6 @@ from veil.proof import backward
 from veil.proof.arithmetic import LARGEST, UNIT, gamma
 from veil.proof.backward import continuation_values, rule_bound
 from veil.proof.certify import certify
-from veil.proof.checked_problem import Bounds, CheckedProblem, checked_pairs
-from veil.proof.joined_rules import LARGEST_WEIGHT
-from veil.proof.witness import Witness
 
 # Problems of one action: what every policy pays, by a sum over all paths.
 
@@ -52,7 +50,7 @@ def runs(exact: ExactProblem) -> Iterator[tuple[list[int], list[int], int, Fract
 
 def paid(problem: veil.Problem, rule: Witness) -> Fraction:
     """The expected cost of a rule under the only policy."""
-    codes, total = CheckedProblem(problem).codes, Fraction(0)
+    codes, total = checked(problem).codes, Fraction(0)
     for seen, states, z, mass in runs(ExactProblem(problem)):
         nodes = [int(rule.first[seen[0]])]
         for table, event in zip(rule.following, seen[1:], strict=True):
@@ -88,7 +86,7 @@ def test_prices_of_three_quantities_against_fractions(seed: int, delay: int):
         Fraction(price) * sign * (value - Fraction(bound))
         for price, sign, value, bound in zip(prices, (1, -1, 1), values, bounds, strict=True)
     )
-    assert_just_above(rule_bound(CheckedProblem(problem, delay), rule, bounds, None), exact)
+    assert_just_above(rule_bound(checked(problem, delay), rule, bounds, None), exact)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -98,14 +96,14 @@ def test_rules_for_paths_against_fractions(seed: int):
     rule, rng = certify(problem, veil.MarkovPolicy.uniform(problem), 0.0).witness, np.random.default_rng(seed)
     assert rule is not None
     rule = replace(rule, path_costs=tuple(costs + rng.random(len(costs)) for costs in rule.path_costs))
-    assert_just_above(rule_bound(CheckedProblem(problem), rule, (None,), None), paid(problem, rule))
+    assert_just_above(rule_bound(checked(problem), rule, (None,), None), paid(problem, rule))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rules_for_paths_of_an_observer_who_remembers_against_fractions(seed: int):
     """Every state before every other has a cost of its own at each node."""
     problem = only_action(seed, secret=veil.Trajectory({"group": [0, 2]} if seed % 2 else None))
-    rng, checked = np.random.default_rng(seed), CheckedProblem(problem)
+    rng, checked = np.random.default_rng(seed), checked(problem)
     assert checked.codes is not None
     graph, count = random_rule(problem, rng, 0.0), int(checked.codes.max()) + 1
     sizes = [*(len(table) for table in graph.following[1:]), len(graph.costs), len(graph.costs)]
@@ -154,7 +152,7 @@ def test_several_observers_whose_layers_grow_and_shrink_against_fractions():
 def test_the_moves_that_are_followed_at_a_time_do_not_matter(monkeypatch: pytest.MonkeyPatch, most: int):
     for seed in range(4):
         problem = tiny_problem(seed)
-        checked, rule = CheckedProblem(problem), random_rule(problem, np.random.default_rng(seed), 0.0)
+        checked, rule = checked(problem), random_rule(problem, np.random.default_rng(seed), 0.0)
         with monkeypatch.context() as patched:
             expected = rule_bound(checked, rule, (None,), None)
             patched.setattr(backward, "_AT_ONCE", most)
@@ -191,7 +189,7 @@ def test_the_allowance_for_two_quantities_that_are_also_paid_at_the_end():
     ends = {"gain": [0.0, 2.0], "energy": [4.0, 0.0]}
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], rewards, 0, discount=0.5, terminal_rewards=ends)
     problem = example().replace(model=model, constraints=[veil.Return(max=1.0, reward="energy")])
-    checked, rule = CheckedProblem(problem), one_node(COST, 1.0, prices=(2.0,))
+    checked, rule = checked(problem), one_node(COST, 1.0, prices=(2.0,))
     assert [one.discount for one in checked.paid] == [0.5, 0.5]
     sizes = (3 - MARGIN) + 2 + 8 + (3 - MARGIN) + 1 + 4
     expected = documented(checked, 2, 1, sizes, 0.5 - MARGIN, (COST + 0.5) + 2)
@@ -201,7 +199,7 @@ def test_the_allowance_for_two_quantities_that_are_also_paid_at_the_end():
 def test_the_allowance_for_a_path():
     """A cost more for each move: at most 3.5 after a step, 1.5 at the end, and 3.125 from the start."""
     problem = example().replace(secret=veil.Trajectory(), min_return=0.0)
-    checked = CheckedProblem(problem)
+    checked = checked(problem)
     assert checked.tells_state
     keys = np.array([[0, 0, 0], [0, 1, 0], [0, 1, 1]]), np.array([[0, 0, 0], [0, 0, 1]])
     costs = np.array([1.25, 2.0, 2.0]), np.array([1.5, 1.5])
@@ -227,7 +225,7 @@ def test_the_allowance_for_two_observers(kept: float):
 def test_the_allowance_for_agents_that_learn_late():
     """The mean of the costs over the last observation is one step more; costs are 1 or 2, each half of the time."""
     problem = example().replace(min_return=0.0)
-    checked = CheckedProblem(problem, delay=1)
+    checked = checked(problem, delay=1)
     assert checked.terms == 2
     rule, start = one_node(COST, 1.0, costs=np.array([[COST, 2.0]])), 1.5 + MARGIN / 2
     expected = documented(checked, 0, 1, 3 * 2.0, start, start)
@@ -246,7 +244,7 @@ def endless(rewards: list[list[float]], discount: float = 0.5) -> veil.Problem:
 
 def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
     """`max |v − max_a (R + γ P v)| / (1 − γ)` and the rounding of one step; the values are as claimed."""
-    checked = CheckedProblem(endless([[1.0, 0.0], [0.0, -3.0]], 0.75))
+    checked = checked(endless([[1.0, 0.0], [0.0, -3.0]], 0.75))
     for values, residual, largest in (([4.0, 0.0], 0.0, 4.0), ([4.0, 2.0], 0.5, 4.0), ([0.0, 8.0], 2.0, 8.0)):
         value, error = continuation_values(checked, np.array([values]))
         assert value.tolist() == values
@@ -270,7 +268,7 @@ def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
     ],
 )
 def test_which_values_after_the_horizon_are_read(values: Any, accepted: bool):
-    checked = CheckedProblem(endless([[1.0, 0.0], [0.0, -3.0]]))
+    checked = checked(endless([[1.0, 0.0], [0.0, -3.0]]))
     if accepted:
         assert continuation_values(checked, values)[1] > LARGEST
     else:
@@ -371,7 +369,7 @@ def test_each_observer_has_a_cost_for_each_value_of_its_own_secret(own: int, two
 def test_one_observer_alone_counts_once(weight: float):
     """A smaller weight would prove too much; a larger one is no rule of one observer."""
     with pytest.raises(CertificateError, match=r"its weight is|sum to 0.5"):
-        rule_bound(CheckedProblem(example()), one_node(COST, 0.0, weight=weight), (None,), None)
+        rule_bound(checked(example()), one_node(COST, 0.0, weight=weight), (None,), None)
 
 
 @pytest.mark.parametrize(
@@ -408,19 +406,19 @@ def test_prices_and_shapes_of_a_rule(changes: dict[str, Any], words: str):
     rule = replace(one_node(COST, 1.0, prices=(1.0,)), **changes)
     if words:
         with pytest.raises(CertificateError, match=words):
-            rule_bound(CheckedProblem(problem), rule, (1.0, 1.0), None)
+            rule_bound(checked(problem), rule, (1.0, 1.0), None)
     else:
-        assert rule_bound(CheckedProblem(problem), rule, (1.0, 1.0), None) < math.inf
+        assert rule_bound(checked(problem), rule, (1.0, 1.0), None) < math.inf
 
 
 def test_a_price_of_return_needs_a_threshold():
     """Without one, rewards below zero would lower the bound."""
-    assert rule_bound(CheckedProblem(example()), one_node(COST, 1.0), (0.0,), None) > 1
+    assert rule_bound(checked(example()), one_node(COST, 1.0), (0.0,), None) > 1
     with pytest.raises(CertificateError, match="there is a multiplier, and no threshold for it"):
-        rule_bound(CheckedProblem(example()), one_node(COST, 1.0), (None,), None)
+        rule_bound(checked(example()), one_node(COST, 1.0), (None,), None)
     rewards = {"gain": [[-1.0], [-1.0]], "energy": [[0.5], [0.0]]}
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], rewards, 0)
-    limited = CheckedProblem(example().replace(model=model, constraints=[veil.Return(max=1.0, reward="energy")]))
+    limited = checked(example().replace(model=model, constraints=[veil.Return(max=1.0, reward="energy")]))
     assert rule_bound(limited, one_node(COST, 0.0, prices=(1.0,)), (None, 1.0), None) < math.inf
     with pytest.raises(CertificateError, match="there is a multiplier, and no threshold for it"):
         rule_bound(limited, one_node(COST, 1.0, prices=(1.0,)), (None, 1.0), None)
@@ -431,7 +429,7 @@ def test_a_price_of_return_needs_a_threshold():
 def test_each_edge_that_is_missing_makes_the_bound_infinite(seed: int, delay: int):
     """All are reached: every state shows every observation. So does each cost that is."""
     problem = noisy_problem(seed, (2, 2)).replace(min_return=None)
-    checked, rule = CheckedProblem(problem, delay), random_rule(problem, np.random.default_rng(seed), 0.0)
+    checked, rule = checked(problem, delay), random_rule(problem, np.random.default_rng(seed), 0.0)
     assert rule_bound(checked, rule, (None,), None) < math.inf
     tables = [rule.first[None], *rule.following]
     for place, table in enumerate(tables):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from tests.game.test_records import random_pairs
 from tests.problem.test_constraints import make_problem
-from tests.proof.attacks import dressed
+from tests.proof.lies import dressed
 from tests.proof.cases import KINDS, noisy_problem, random_policy, random_problem
 from tests.proof.test_checked import example, whole
 from tests.seeds import blocks
@@ -19,7 +20,6 @@ from veil.engine.return_range import threshold
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
 from veil.proof.certify import certify
-from veil.proof.checked_problem import CheckedProblem, checked_for
 from veil.proof.policy_values import policy_values
 from veil.proof.verify import verify
 
@@ -36,10 +36,10 @@ def test_with_no_time_the_certificate_is_weak_and_whole(block: range):
         policy = random_policy(problem, KINDS[seed % len(KINDS)], seed)
         certificate = certify(problem, policy, 0.0)
         verify(certificate, problem, policy)
-        assert certificate.upper == CheckedProblem(problem).most_bits
+        assert certificate.upper == checked(problem).most_bits
         assert (
             certificate.lower > 0
-            or policy_values(CheckedProblem(problem), policy, (-1, problem.horizon + 1), 0.0, None).upper < 1
+            or values_of(problem, policy, (-1, problem.horizon + 1), 0.0, None).upper < 1
         )
 
 
@@ -107,7 +107,7 @@ def test_the_claimed_error_is_wider_than_what_is_found():
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[0.3], [1.1]], 0)
     problem = example().replace(model=model)
     policy = veil.MarkovPolicy.uniform(problem)
-    found = policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None)
+    found = values_of(problem, policy, whole(problem), FLOOR, None)
     assert 2 * found.return_error <= certify(problem, policy, 0.0).return_error <= 4 * found.return_error
 
 
@@ -151,7 +151,7 @@ def test_claims_of_pairs_are_those_of_the_verifier():
 def test_a_transparent_claim_is_that_of_the_verifier():
     problem, policy = example(), veil.MarkovPolicy.uniform(example())
     proof = certify(problem, policy, 0.0, goal="transparent")
-    found = policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None)
+    found = values_of(problem, policy, whole(problem), FLOOR, None)
     assert (proof.lower, proof.upper, proof.witness) == (0.0, found.upper + 2.0**-40, None)
     hidden = problem.replace(observer=veil.Observer(np.ones((2, 1))))
     assert certify(hidden, policy, 0.0, goal="transparent").upper == 1.0
@@ -234,11 +234,11 @@ def test_an_error_may_be_up_to_four_times_what_is_found():
     problem = example().replace(model=model)
     policy = veil.MarkovPolicy.uniform(problem)
     proof = certify(problem, policy, 0.0)
-    found = policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None).return_error
-    veil.verify(dressed(problem, replace(proof, return_error=3.9 * found), policy), problem, policy)
+    found = values_of(problem, policy, whole(problem), FLOOR, None).return_error
+    veil.verify(dressed(replace(proof, return_error=3.9 * found)), problem, policy)
     for error in (0.0, 0.5 * found, 100 * found, 1.0):
         with pytest.raises(veil.CertificateError, match="return"):
-            veil.verify(dressed(problem, replace(proof, return_error=error), policy), problem, policy)
+            veil.verify(dressed(replace(proof, return_error=error)), problem, policy)
 
 
 def test_windows_and_merged_histories_prove_a_part_where_the_tree_does_not_fit():

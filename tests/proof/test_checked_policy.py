@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from tests.proof.cases import KINDS, random_policy, tiny_problem
 from tests.proof.test_checked import example
 from veil.common.errors import CertificateError
 from veil.policy.history import Decisions, HistoryPolicy
-from veil.proof.checked_policy import CheckedPolicy, read_policy
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.exact_return import exact_return
 from veil.proof.policy_values import policy_return
 
@@ -57,7 +56,7 @@ def remembering() -> tuple[veil.Problem, HistoryPolicy]:
 def test_rows_are_for_situations_and_values_that_exist(time: int, field: str, number: int, accepted: bool):
     """Before the secret is settled there is no value, -1; then there are those of the secret. Others would alias."""
     problem, policy = remembering()
-    checked, rows = CheckedProblem(problem), list(policy.decisions)
+    checked, rows = checked(problem), list(policy.decisions)
     policy_return(checked, policy, None, (None,))
     numbers = getattr(rows[time], field).copy()
     numbers[0] = number
@@ -75,7 +74,7 @@ def test_rows_are_for_situations_and_values_that_exist(time: int, field: str, nu
 def test_a_policy_has_a_node_for_all_that_it_reaches():
     """At first, later, and where it does not know an event of several observers."""
     problem, policy = remembering()
-    checked = CheckedProblem(problem)
+    checked = checked(problem)
     for changes, words in (
         ({"first": np.array([-1, -1])}, "no node for something that it reaches at time 0"),
         ({"following": (np.array([[0, -1], [-1, -1]]), policy.following[1])}, "no node for .* at time 1"),
@@ -106,7 +105,7 @@ def test_tables_of_another_shape_are_refused(kind: str):
     """Fewer rows, more actions, or another number of times."""
     problem = tiny_problem(3)
     policy: Any = random_policy(problem, kind, 3)
-    checked, table = CheckedProblem(problem), policy.table
+    checked, table = checked(problem), policy.table
     assert read_policy(checked, policy).stationary == (not policy.timed)
     for wrong in (table[:, :-1], np.concatenate([table, table], axis=2), np.concatenate([table, table])):
 
@@ -134,7 +133,7 @@ def test_a_policy_of_no_known_kind_is_refused():
 
     other: Any = Other()
     with pytest.raises(CertificateError, match="policy: it is a Other, which the verifier cannot read"):
-        read_policy(CheckedProblem(example()), other)
+        read_policy(checked(example()), other)
 
 
 @pytest.mark.parametrize("row", [(0.5, 0.5), (1.0, 0.0), (1.0, -0.5), (np.nan, 1.0), (1.0, np.inf)])
@@ -144,7 +143,7 @@ def test_choices_are_probabilities_of_actions_that_are_available(row: tuple[floa
     moves[0, 0] = moves[1, :] = [0.5, 0.5]
     available = np.array([[True, False], [True, True]])
     model = veil.Model(moves, np.zeros((2, 2)), 0, available=available)
-    checked = CheckedProblem(example().replace(model=model))
+    checked = checked(example().replace(model=model))
 
     class Table(CheckedPolicy):
         """Chooses by one row."""
@@ -172,7 +171,7 @@ def test_exact_returns_of_every_kind_of_policy(kind: str):
     """Also where the agent's memory is drawn: within the errors of floats of what a forward pass finds."""
     for seed in range(8):
         problem = tiny_problem(seed)
-        policy, checked = random_policy(problem, kind, seed), CheckedProblem(problem)
+        policy, checked = random_policy(problem, kind, seed), checked(problem)
         found = policy_return(checked, policy, None, (None,))
         exact = exact_return(checked, read_policy(checked, policy))
         assert exact is not None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from tests.game.test_records import random_pairs
 from tests.proof.cases import noisy_problem, random_policy, tiny_problem
 from tests.proof.exact import ExactProblem
@@ -17,9 +18,6 @@ from veil.common.clock import UNLIMITED
 from veil.common.errors import CertificateError
 from veil.game.records import solve_records_game
 from veil.policy.history import HistoryPolicy
-from veil.proof.checked_policy import read_policy
-from veil.proof.checked_problem import CheckedProblem, can_delay, checked_for, checked_pairs, starts
-from veil.proof.checked_problem import moves as all_moves
 from veil.proof.forward import MOST_MOVES, ForwardPass
 
 BLIND = veil.Observer(np.ones((2, 1)))
@@ -38,7 +36,7 @@ def test_starts_and_moves_against_fractions(block: range):
     """Of every x and action; each of them once."""
     for seed in block:
         problem = tiny_problem(seed)
-        checked, exact = CheckedProblem(problem), ExactProblem(problem)
+        checked, exact = checked(problem), ExactProblem(problem)
         expected = summed(*(map(list, zip(*exact.starts(), strict=True))))  # type: ignore[arg-type]
         assert summed(*(column.tolist() for column in checked.start)) == pytest.approx(expected)
         assert checked.size == len(problem.models) * exact.memories * exact.states
@@ -70,7 +68,7 @@ def test_starts_and_moves_against_fractions(block: range):
 def test_with_a_delay_a_move_shows_the_state_that_it_leaves(seed: int):
     """The start shows nothing, and the last state is shown after all moves."""
     problem = noisy_problem(seed)
-    late, exact = CheckedProblem(problem, delay=1), ExactProblem(problem)
+    late, exact = checked(problem, delay=1), ExactProblem(problem)
     assert late.start[1].tolist() == [0] * len(late.start[0])
     assert late.start[2].tolist() == problem.model.initial[problem.model.initial > 0].tolist()
     found = summed(*(column.tolist() for column in (late.row, late.target, late.event, late.chance)))
@@ -98,35 +96,35 @@ def test_which_problems_have_a_delay():
     path = plain.replace(secret=veil.Trajectory())
     for problem in (seen, acting, path):
         assert not can_delay(problem)
-        CheckedProblem(problem)
+        checked(problem)
         with pytest.raises(CertificateError, match="and a delay"):
-            CheckedProblem(problem, delay=1)
+            checked(problem, delay=1)
 
 
 def test_probabilities_of_zero_are_no_starts():
     """Neither of a model that cannot run, nor of a state."""
     still = veil.Model(np.repeat(np.eye(2)[:, None], 1, axis=1), np.zeros((2, 1)), [0.0, 1.0])
     problem = veil.Problem([still, still], BLIND, veil.WhichModel([0.0, 1.0]), 1)
-    x, event, mass = CheckedProblem(problem).start
+    x, event, mass = checked(problem).start
     assert (x.tolist(), event.tolist(), mass.tolist()) == ([3], [0], [1.0])
 
 
 def test_offsets_are_exact_with_a_discount():
     """`c Σ_t γ^t + c_T γ^T` of rewards and ends that are centred; the rest is what is left of them."""
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[100.0], [102.0]], 0, discount=0.5, terminal_rewards=[64.0, 65.0])
-    [paid] = CheckedProblem(example().replace(model=model, horizon=3)).paid
+    [paid] = checked(example().replace(model=model, horizon=3)).paid
     assert paid.offset == 101 * Fraction(7, 4) + Fraction(129, 2) / 8
     assert (paid.reward.tolist(), paid.terminal.tolist()) == ([[-1.0], [1.0]], [-0.5, 0.5])
     assert (paid.largest, paid.sign, paid.discount) == (102.0, 1, 0.5)
     forever = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[100.0], [102.0]], 0, discount=0.5)
-    [endless] = CheckedProblem(example().replace(model=forever, return_over="infinite")).paid
+    [endless] = checked(example().replace(model=forever, return_over="infinite")).paid
     assert (endless.offset, endless.reward.tolist()) == (0, [[100.0], [102.0]])
 
 
 @pytest.mark.parametrize(("reward", "last"), [(-3.0, 2.0), (2.0, -3.0), (0.0, 3.0), (-3.0, 0.0)])
 def test_the_largest_number_that_is_paid(reward: float, last: float):
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[reward], [1.0]], 0, terminal_rewards=[last, 0.5])
-    [paid] = CheckedProblem(example().replace(model=model)).paid
+    [paid] = checked(example().replace(model=model)).paid
     assert paid.largest == 3
 
 
@@ -134,13 +132,13 @@ def test_the_most_bits_of_a_path_are_those_of_all_of_its_states():
     """Each of T + 1 states may show as many things as a path tells apart."""
     model = veil.Model(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1)), 0)
     problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.Trajectory(), 3)
-    assert 4 * math.log2(3) <= CheckedProblem(problem).most_bits <= 4 * math.log2(3) * (1 + 1e-15)
+    assert 4 * math.log2(3) <= checked(problem).most_bits <= 4 * math.log2(3) * (1 + 1e-15)
     grouped = problem.replace(secret=veil.Trajectory({"group": [0, 1]}))
-    assert CheckedProblem(grouped).most_bits == 4
+    assert checked(grouped).most_bits == 4
 
 
 def test_a_secret_without_a_value_is_refused_where_it_is_settled():
-    checked = CheckedProblem(example())
+    checked = checked(example())
     z = np.array([7, 7])
     assert checked.settled(0, np.array([0, 1]), z) is z
     assert checked.settled(1, np.array([1, 0]), z).tolist() == [1, 0]
@@ -153,7 +151,7 @@ def test_a_secret_without_a_value_is_refused_where_it_is_settled():
 def test_problems_of_pairs():
     """The problem's own pair is that of the caller; another observer is a product more in what is seen."""
     problem = example().replace(pairs=[veil.Pair("two", BLIND), veil.Pair("same", example().observer)])
-    own = CheckedProblem(problem)
+    own = checked(problem)
     assert checked_pairs(problem, ("own",), own) is own
     assert checked_pairs(problem, ("own",)).names == ("own",)
     assert (own.products, own.views, own.pairs, own.watched) == (0, None, None, None)
@@ -186,7 +184,7 @@ def test_a_policy_that_acts_on_what_several_see_is_read_among_them():
         assert checked.watched is checked.pairs.view(pair)
         read_policy(checked, policy)
     with pytest.raises(CertificateError, match="it acts on what several observers see"):
-        read_policy(CheckedProblem(problem), policy)
+        read_policy(checked(problem), policy)
 
 
 def test_every_distribution_is_checked():
@@ -209,7 +207,7 @@ def test_every_distribution_is_checked():
             observer.matrices[0].data.flags.writeable = True
             observer.matrices[0].data[-1] += 1e-4
         with pytest.raises(CertificateError, match=r"a distribution sums to one only within 0\.0001"):
-            CheckedProblem(problem)
+            checked(problem)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -218,7 +216,7 @@ def test_policies_of_histories_are_played_as_they_are(seed: int):
     problem = tiny_problem(seed)
     policy = random_policy(problem, "history", seed)
     assert isinstance(policy, HistoryPolicy)
-    checked = CheckedProblem(problem)
+    checked = checked(problem)
     played = ForwardPass(checked, read_policy(checked, policy), UNLIMITED, MOST_MOVES, apart=True)
     for time in range(problem.horizon):
         settled = played.z if time >= checked.secret_time else np.full_like(played.z, -1)

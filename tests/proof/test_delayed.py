@@ -12,17 +12,16 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from tests.proof.cases import delayed_policy, noisy_problem, random_policy, seeing
 from tests.proof.exact import ExactProblem
 from tests.proof.test_forgeries import forged
-from tests.proof.test_second_verifier import code, saved
+from tests.proof.plain import code, saved
 from veil.common.errors import CertificateError
 from veil.engine.compile import build
 from veil.game.pairs import FullHistory, make_pairs
 from veil.proof.backward import rule_bound
-from veil.proof.certificate import Certificate, DelayedBound, Witness
 from veil.proof.certify import certify
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.verify import verify
 
 OWN_KINDS = ("markov", "timed", "states", "zones", "controller")
@@ -76,9 +75,9 @@ def test_the_induction_is_the_maximum_over_every_deterministic_policy_of_the_cla
         for actions in itertools.product(range(2), repeat=len(situations))
     ]
     best = float(max(pays) - Fraction(0.7) * Fraction(0.1))
-    bound = rule_bound(CheckedProblem(problem, delay=1), rule, (0.1,), None)
+    bound = rule_bound(checked(problem, delay=1), rule, (0.1,), None)
     assert best <= bound <= best + 1e-9
-    assert bound <= rule_bound(CheckedProblem(problem), rule, (0.1,), None) + 1e-12
+    assert bound <= rule_bound(checked(problem), rule, (0.1,), None) + 1e-12
 
 
 def excess(problem: veil.Problem, policy: veil.Policy, late: DelayedBound) -> float:
@@ -228,4 +227,4 @@ def test_random_changes_of_its_rule_are_refused_or_prove_the_claim(problem: veil
             verify(forged(honest, delayed=replace(late, witness=rule)), problem, veil.MarkovPolicy.uniform(problem))
         except CertificateError:
             continue
-        assert rule_bound(CheckedProblem(problem, 1), rule, honest.bounds, None) <= late.upper
+        assert rule_bound(checked(problem, 1), rule, honest.bounds, None) <= late.upper

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from tests.proof.exact import ExactProblem, normalised
 from tests.seeds import seeds
 from tests.unproven import solve
 from veil.common.errors import CertificateError, InfeasibleError
 from veil.proof import feasibility
 from veil.proof.certificate import Certificate
-from veil.proof.checked_policy import read_policy
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.claim import claim_words, seal_of
 from veil.proof.exact_return import exact_return
 from veil.proof.feasibility import stated_return
@@ -149,7 +148,7 @@ def test_ties_are_decided_to_the_last_bit():
     problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 3)
     policy, earned = veil.MarkovPolicy([[1.0]]), 3 * Fraction(0.1)
     for threshold in (0.3, math.nextafter(0.3, 1), float(earned), math.nextafter(float(earned), 1)):
-        found = policy_return(CheckedProblem(problem), policy, None, (threshold,))
+        found = policy_return(checked(problem), policy, None, (threshold,))
         assert found.feasible == (earned >= Fraction(threshold))
     assert Fraction(veil.max_return(problem)) <= earned < Fraction(math.nextafter(veil.max_return(problem), 1))
 
@@ -164,7 +163,7 @@ def test_ties_of_an_upper_bound_are_decided_to_the_last_bit(discount: float):
     for bound, met in ((above, True), (math.nextafter(above, -math.inf), False)):
         limit = veil.Return(max=bound, reward="energy")
         problem = veil.Problem(model, veil.Observer([[1.0]]), veil.LastState({0}), 3, constraints=[limit])
-        (found,) = policy_return(CheckedProblem(problem), veil.MarkovPolicy([[1.0, 0.0]]), None, (None, bound)).others
+        (found,) = policy_return(checked(problem), veil.MarkovPolicy([[1.0, 0.0]]), None, (None, bound)).others
         assert found.met is met
 
 
@@ -188,7 +187,7 @@ def test_the_exact_pass_agrees_with_the_floats(kind: str):
         if problem.return_over != "horizon":
             continue
         policy = random_policy(problem, kind, seed)
-        checked = CheckedProblem(problem)
+        checked = checked(problem)
         found = exact_return(checked, read_policy(checked, policy))
         assert found is not None
         low, high = found

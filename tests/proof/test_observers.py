@@ -3,14 +3,14 @@
 import numpy as np
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from veil.common.clock import Clock
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.observers import best_observer
 
 
 def observer_of(problem: veil.Problem, clock: Clock, **given):
     values = {"bounds": (None,), "values": None, "gap": 1e-3, "memory_bytes": 2**30, "game": None} | given
-    return best_observer(CheckedProblem(problem), clock=clock, **values)
+    return best_observer(checked(problem), clock=clock, **values)
 
 
 def test_with_no_time_there_is_a_bound():

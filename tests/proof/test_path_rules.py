@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from veil.common.errors import CertificateError
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.path_rules import checked_path, path_costs
-from veil.proof.witness import Witness
 
 EVEN = [[0.5, 0.5], [0.5, 0.5]]
 STAY = [[1.0, 0.0], [0.0, 1.0]]
@@ -16,7 +15,7 @@ STAY = [[1.0, 0.0], [0.0, 1.0]]
 def walk(moves: list[list[float]], start: list[float], secret: veil.Trajectory | veil.LastState) -> CheckedProblem:
     """One decision between two states, before an observer who sees nothing."""
     model = veil.Model(np.array(moves)[:, None], np.zeros((2, 1)), start)
-    return CheckedProblem(veil.Problem(model, veil.Observer(np.ones((2, 1))), secret, 1))
+    return checked(veil.Problem(model, veil.Observer(np.ones((2, 1))), secret, 1))
 
 
 ALL = veil.Trajectory({"all": [0, 1]})

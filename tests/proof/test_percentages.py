@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from tests.problem.test_masks import distributions
-from tests.proof.attacks import dressed
-from tests.proof.test_second_verifier import code, saved, second
+from tests.proof.lies import dressed
+from tests.proof.plain import code, saved, second
 from tests.seeds import blocks
 from veil.common.errors import CertificateError
 from veil.engine.feasibility import other_targets
 from veil.engine.return_range import return_extremes
 from veil.proof.attainable import attainable
-from veil.proof.checked_problem import CheckedProblem
 
 
 def random_range(seed: int, **parts: Any) -> veil.Problem:
@@ -70,7 +70,7 @@ def test_the_range_of_every_quantity(block: range) -> None:
             knows = problem.secret_table.agent_knows
             formula = veil.Probability("F here", "10%", labels={"here": [0]}, agent_knows=knows)
             problem = problem.replace(constraints=[veil.Return(max="40%"), formula])
-        checked = CheckedProblem(problem)
+        checked = checked(problem)
         wanted = [return_extremes(problem), *(one.range for one in other_targets(problem))]
         for paid, one in zip(checked.paid, wanted, strict=True):
             found = attainable(checked, paid)
@@ -88,7 +88,7 @@ def test_a_long_horizon_with_a_discount_close_to_one() -> None:
     honest = veil.certify(problem, policy, 1, progress=False)
     assert honest.threshold == pytest.approx(-15_000, rel=1e-9)
     veil.verify(honest, problem, policy)
-    lie = dressed(problem, replace(honest, threshold=-12_970.0, feasible=False), policy)
+    lie = dressed(replace(honest, threshold=-12_970.0, feasible=False))
     with pytest.raises(CertificateError, match="threshold"):
         veil.verify(lie, problem, policy)
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
 from tests.game.test_records import random_pairs
 from tests.marks import chequered
 from tests.problem.test_constraints import make_problem
-from tests.proof.attacks import dressed
+from tests.proof.lies import dressed
 from tests.proof.cases import KINDS, random_policy, random_problem, tiny_problem
 from tests.proof.exact import ExactProblem, best_response, chooser, play
 from tests.seeds import blocks, seeds
@@ -25,9 +26,7 @@ from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game
 from veil.proof.arithmetic import FLOOR
 from veil.proof.backward import rule_bound
-from veil.proof.certificate import Witness
 from veil.proof.certify import certify
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.policy_values import policy_values
 from veil.proof.verify import verify
 
@@ -41,7 +40,7 @@ def test_the_errors_are_below_their_bounds(block: range):
     for seed in block:
         problem = tiny_problem(seed)
         policy = random_policy(problem, ("markov", "timed", "history")[seed % 3], seed)
-        found = policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None)
+        found = values_of(problem, policy, whole(problem), FLOOR, None)
         bits, gained = play(ExactProblem(problem), chooser(problem, policy))
         assert Decimal(found.lower) <= bits <= Decimal(found.upper) or (
             found.lower == 0 and abs(bits) < Decimal("1e-40")
@@ -61,7 +60,7 @@ def test_the_bound_of_a_rule_is_at_least_the_exact_one(block: range):
         threshold = float(rng.normal()) if seed % 3 else None
         price = float(rng.gamma(1.0)) if threshold is not None else 0.0
         witness = Witness(game.graph.first, game.graph.following, costs, price, "all")
-        found = rule_bound(CheckedProblem(problem), witness, (threshold,), None)
+        found = rule_bound(checked(problem), witness, (threshold,), None)
         exact = best_response(ExactProblem(problem), game.graph.first, game.graph.following, costs, price, threshold)
         assert exact <= Fraction(found) <= exact + Fraction(1, 10**11)
 
@@ -71,7 +70,7 @@ def test_the_bound_of_a_rule_is_at_least_the_exact_one(block: range):
 def test_every_kind_of_policy_is_played_as_the_engine_plays_it(kind, seed):
     problem = random_problem(100 + seed)
     policy = random_policy(problem, kind, seed)
-    found = policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None)
+    found = values_of(problem, policy, whole(problem), FLOOR, None)
     exact = veil.opacity(problem, policy, method="exact").bits
     assert found.lower - 1e-13 <= exact <= found.upper + 1e-13
     assert found.expected_return == pytest.approx(veil.expected_return(problem, policy), abs=1e-11)
@@ -82,7 +81,7 @@ def test_every_kind_of_policy_is_played_as_the_engine_plays_it(kind, seed):
 def test_windows_bound_from_below_and_forgetting_ones_from_above(kind, seed):
     problem = random_problem(200 + seed)
     policy = random_policy(problem, kind, seed)
-    checked, time = CheckedProblem(problem), problem.secret_table.time
+    checked, time = checked(problem), problem.secret_table.time
     exact = policy_values(checked, policy, whole(problem), FLOOR, None)
     for radius in range(problem.horizon + 2):
         window = (max(time - radius, -1), min(time + radius, problem.horizon + 1))
@@ -115,7 +114,7 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(block: range):
         costs = np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
         costs[node, z] = np.inf
         witness = Witness(game.graph.first, game.graph.following, costs, game.multiplier, "all")
-        assert rule_bound(CheckedProblem(problem), witness, (problem.min_return,), None) == np.inf  # type: ignore[arg-type]
+        assert rule_bound(checked(problem), witness, (problem.min_return,), None) == np.inf  # type: ignore[arg-type]
         for wrong in (0.0, 0.5, certificate.upper, 100.0):
             with pytest.raises(CertificateError):
                 verify(replace(certificate, witness=witness, upper=wrong), problem, policy)
@@ -133,7 +132,7 @@ def test_a_missing_edge_proves_nothing(block: range):
         edges = np.argwhere(table >= 0)
         table[tuple(edges[seed % len(edges)])] = -1
         witness = Witness(tables[0][0], tuple(following), costs, 0.0, "all")
-        assert rule_bound(CheckedProblem(problem), witness, (None,), None) == np.inf
+        assert rule_bound(checked(problem), witness, (None,), None) == np.inf
 
 
 def test_a_rule_must_be_one():
@@ -141,7 +140,7 @@ def test_a_rule_must_be_one():
     game = solve_game(problem, iterations=2, gap=0)
     graph, costs = game.graph, np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
     good = Witness(graph.first, graph.following, costs, 0.0, "all")
-    checked = CheckedProblem(problem)
+    checked = checked(problem)
     assert np.isfinite(rule_bound(checked, good, (None,), None))
     for wrong, message in (
         (replace(good, costs=costs - 0.01), "sum to more than one"),
@@ -197,7 +196,7 @@ def test_returns_over_an_infinite_horizon(discount, kind):
         assert certificate.expected_return == pytest.approx(veil.expected_return(problem, policy), abs=1e-10)
     assert certificate.values is not None
     assert certificate.witness is not None
-    checked, values = CheckedProblem(problem), certificate.values
+    checked, values = checked(problem), certificate.values
     bound = rule_bound(checked, certificate.witness, certificate.bounds, values)
     for shift in (-1.0, -1e-3, 1e-3, 1.0):
         for state in range(4):
@@ -242,7 +241,7 @@ def test_numbers_that_are_as_proven_are_accepted_and_nothing_better():
     [pair], proven = proof.pairs, found.pairs["p0"]
     exact = replace(pair, lower=proven.lower, upper=proven.upper)
     good = replace(proof, lower=found.least(proof.hide), upper=found.upper, pairs=(exact,), best_known=None)
-    verify(dressed(problem, good, policy), problem, policy)
+    verify(dressed(good), problem, policy)
     for change, words in (
         ({"lower": math.nextafter(good.lower, 2)}, "lower bound"),
         ({"upper": math.nextafter(good.upper, 0)}, "upper bound"),
@@ -259,12 +258,12 @@ def test_a_transparent_claim_that_is_as_proven_is_accepted_and_nothing_better():
     proof = certify(problem, policy, 0.0, goal="transparent")
     found = verify(proof, problem, policy)
     assert found.upper == found.policy.upper
-    verify(dressed(problem, replace(proof, upper=found.upper), policy), problem, policy)
+    verify(dressed(replace(proof, upper=found.upper)), problem, policy)
     less = replace(proof, upper=math.nextafter(found.upper, 0))
     with pytest.raises(CertificateError, match=r"upper bound: .* is claimed, and"):
-        verify(dressed(problem, less, policy), problem, policy)
+        verify(dressed(less), problem, policy)
     with pytest.raises(CertificateError, match=r"lower bound: .* is claimed for all policies"):
-        verify(dressed(problem, replace(proof, lower=1e-9), policy), problem, policy)
+        verify(dressed(replace(proof, lower=1e-9)), problem, policy)
 
 
 def test_a_percentage_needs_its_number():
@@ -272,7 +271,7 @@ def test_a_percentage_needs_its_number():
     problem, policy = ranging(), veil.MarkovPolicy.uniform(ranging())
     proof = certify(problem, policy, 0.0)
     verify(proof, problem, policy)
-    lie = dressed(problem, replace(proof, threshold=None, feasible=True), policy)
+    lie = dressed(replace(proof, threshold=None, feasible=True))
     with pytest.raises(CertificateError, match="threshold: it is None, expected the number that 25% is"):
         verify(lie, problem, policy)
 
@@ -285,7 +284,7 @@ def test_a_rule_that_proves_nothing_is_no_proof_of_what_needs_none():
     assert proof.upper == 1
     assert proof.witness is not None
     nothing = replace(proof.witness, first=np.full_like(proof.witness.first, -1))
-    lie = dressed(problem, replace(proof, witness=nothing), policy)
+    lie = dressed(replace(proof, witness=nothing))
     with pytest.raises(CertificateError, match="the rule excludes something that a policy can reach"):
         verify(lie, problem, policy)
 
@@ -324,7 +323,7 @@ def test_values_and_errors_are_right_to_the_last_bit(which: str):
     def claimed(value: float, error: float) -> veil.Certificate:
         if which == "energy":
             return dressed(problem, replace(proof, constraints=(replace(one, value=value, error=error),)), policy)
-        return dressed(problem, replace(proof, expected_return=value, return_error=error), policy)
+        return dressed(replace(proof, expected_return=value, return_error=error))
 
     verify(claimed(value, error), problem, policy)
     verify(claimed(value, most), problem, policy)
@@ -408,19 +407,19 @@ def test_a_bound_is_what_the_claimed_way_proves(whose: str, way: dict[str, Any])
         whole = certify(problem, policy, 0.0, goal="transparent")
         all_histories = verify(whole, problem, policy).policy.upper
         weak = replace(whole, upper=10.0, **way)
-        proven = verify(dressed(problem, weak, policy), problem, policy).policy.upper
+        proven = verify(dressed(weak), problem, policy).policy.upper
         assert proven > all_histories
         claims = [replace(weak, upper=proven), replace(weak, upper=math.nextafter(proven, 0))]
     else:
         whole = replace(certify(problem, policy, 5.0, hide="own, p0", progress=False), lower=0.0, best_known=None)
         [pair] = whole.pairs
-        full = verify(dressed(problem, whole, policy), problem, policy)
+        full = verify(dressed(whole), problem, policy)
         weak = (
             replace(whole, **way)
             if whose == "own"
             else replace(whole, pairs=(replace(pair, lower=0.0, upper=10.0, **way),))
         )
-        found = verify(dressed(problem, weak, policy), problem, policy)
+        found = verify(dressed(weak), problem, policy)
         if whose == "own":
             assert 0 < found.policy.lower < full.policy.lower
             least = found.least(weak.hide)
@@ -432,6 +431,6 @@ def test_a_bound_is_what_the_claimed_way_proves(whose: str, way: dict[str, Any])
             claims = [
                 replace(weak, pairs=(replace(loose, lower=lower),)) for lower in (proven, math.nextafter(proven, 2))
             ]
-    verify(dressed(problem, claims[0], policy), problem, policy)
+    verify(dressed(claims[0]), problem, policy)
     with pytest.raises(CertificateError, match=r"is claimed, .* is found"):
-        verify(dressed(problem, claims[1], policy), problem, policy)
+        verify(dressed(claims[1]), problem, policy)
