@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
+from tests.proof.reading import CheckedProblem, Witness, checked_pairs, policy_values, read_policy, rule_bound
 from tests.game.test_records import random_pairs
 from tests.proof.cases import KINDS, constrained, noisy_problem, random_policy, tiny_problem, with_path
 from tests.proof.exact import ExactProblem, best_response
@@ -21,10 +21,8 @@ from veil.common.clock import UNLIMITED
 from veil.engine.feasibility import other_targets
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
-from veil.proof.backward import rule_bound
 from veil.proof.certify import certify
 from veil.proof.forward import MOST_MOVES, ForwardPass
-from veil.proof.policy_values import policy_values
 
 _FILE = Path(__file__).parent / "data" / "allowances.json"
 _SEEDS = range(24)
@@ -39,7 +37,7 @@ def problem_of(seed: int) -> veil.Problem:
 def forward(seed: int) -> list[float]:
     """What passes of a policy of any kind allow for: with all histories, few of them, no rare ones, and in a window."""
     problem = problem_of(seed)
-    policy, checked = random_policy(problem, KINDS[seed % len(KINDS)], seed), checked(problem)
+    policy, checked = random_policy(problem, KINDS[seed % len(KINDS)], seed), CheckedProblem(problem)
     found = list[float]()
     for below, merge in ((FLOOR, 0), (FLOOR, 2), (0.01, 0)):
         one = ForwardPass(
@@ -64,7 +62,7 @@ def backward(seed: int) -> float:
     costs = rng.integers(3, 9, size=game.costs.shape) / 2 + len(problem.secret_values)
     price = float(rng.integers(0, 3)) / 2
     graph = game.graph.first, game.graph.following
-    found = rule_bound(checked(problem), Witness(*graph, costs, price, "all"), (0.5,), None)
+    found = rule_bound(CheckedProblem(problem), Witness(*graph, costs, price, "all"), (0.5,), None)
     return float(Fraction(found) - best_response(ExactProblem(problem), *graph, costs, price, 0.5))
 
 
@@ -77,9 +75,9 @@ def widened(seed: int) -> float:
     proof = certify(
         problem.replace(min_return=None), policy, 0.0, hide="own, p0" if kind == 2 else "own", progress=False
     )
-    assert proof.witness is not None
-    witness, bounds = proof.witness, (None, *(one.bound for one in other_targets(problem)))
-    checked = checked_pairs(problem, names) if len(witness.rules) > 1 else checked(problem, delay=kind == 3)
+    assert proof.bounds[0] is not None
+    witness, bounds = proof.bounds[0], (None, *(one.bound for one in other_targets(problem)))
+    checked = checked_pairs(problem, names) if len(witness.rules) > 1 else CheckedProblem(problem, delay=kind == 3)
     first = rule_bound(checked, witness, bounds, None)
     checked.defect += 2.0**-20
     return rule_bound(checked, witness, bounds, None) - first

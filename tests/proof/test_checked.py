@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
+from tests.proof.reading import CheckedProblem, Witness, policy_values, read_policy, rule_bound
 from tests.proof.cases import random_policy, random_problem
 from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.common.errors import CertificateError, TooLargeError
 from veil.common.logs import log2_or_zero
 from veil.policy.history import HistoryPolicy
+from veil.proof import policy_values as values_module
+from veil.proof.agent import Agent
 from veil.proof.arithmetic import FLOOR, TINY, UNIT, gamma
-from veil.proof.backward import continuation_values, rule_bound
+from veil.proof.backward import continuation_values
 from veil.proof.forward import MOST_MOVES, ForwardPass
-from veil.proof.policy_values import policy_values
 
 
 def example() -> veil.Problem:
@@ -29,20 +30,22 @@ def whole(problem: veil.Problem) -> tuple[int, int]:
 
 
 def test_the_example_as_lists():
-    checked = checked(example())
-    assert [column.tolist() for column in checked.start] == [[0], [0], [1.0]]
-    assert checked.row.tolist() == [0, 0, 0, 1, 1]
-    assert checked.target.tolist() == [0, 1, 1, 1, 1]
-    assert checked.event.tolist() == [0, 0, 1, 0, 1]
-    assert checked.chance.tolist() == [0.5, 0.125, 0.375, 0.25, 0.75]
-    assert (checked.degree.tolist(), checked.begin.tolist(), checked.terms) == ([3, 2], [0, 3], 3)
-    position, move = checked.moves(np.array([1, 0]))
+    checked = CheckedProblem(example())
+    x, (event,), mass = checked.start
+    assert (x.tolist(), event.tolist(), mass.tolist()) == ([0], [0], [1.0])
+    moves = checked.at(1)
+    assert moves.row.tolist() == [0, 0, 0, 1, 1]
+    assert moves.target.tolist() == [0, 1, 1, 1, 1]
+    assert moves.events[0].tolist() == [0, 0, 1, 0, 1]
+    assert moves.chance.tolist() == [0.5, 0.125, 0.375, 0.25, 0.75]
+    assert (moves.degree.tolist(), moves.begin.tolist(), checked.terms) == ([3, 2], [0, 3], 3)
+    position, move = moves.of(np.array([1, 0]))
     assert (position.tolist(), move.tolist()) == ([0, 0, 1, 1, 1], [3, 4, 0, 1, 2])
 
 
 def test_the_example_played_forward():
     problem = example()
-    checked = checked(problem)
+    checked = CheckedProblem(problem)
     played = ForwardPass(
         checked, read_policy(checked, veil.MarkovPolicy.uniform(problem)), UNLIMITED, MOST_MOVES, apart=True
     )
@@ -60,7 +63,7 @@ def test_the_example_played_forward():
 def test_the_allowance_of_the_example_is_the_documented_one():
     """Two roundings of the start, three of a step, none of sums; nothing is left out, and two values are told apart."""
     problem = example()
-    checked = checked(problem)
+    checked = CheckedProblem(problem)
     played = ForwardPass(
         checked, read_policy(checked, veil.MarkovPolicy.uniform(problem)), UNLIMITED, MOST_MOVES, apart=True
     )
@@ -79,7 +82,7 @@ def test_the_allowance_of_the_example_is_the_documented_one():
 def test_what_is_left_out_of_the_example_is_added_to_its_upper_bound():
     """Weights below 0.2 are left out, one of 1/8: what is kept gives the state away, and the bound must not."""
     problem = example()
-    checked = checked(problem)
+    checked = CheckedProblem(problem)
     policy = read_policy(checked, veil.MarkovPolicy.uniform(problem))
     played = ForwardPass(checked, policy, UNLIMITED, MOST_MOVES, apart=True, below=0.2)
     played.step(0)
@@ -94,16 +97,16 @@ def test_what_is_left_out_of_the_example_is_added_to_its_upper_bound():
 def test_one_value_after_the_horizon_that_is_not_finite_is_refused(wrong: float):
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[0.0], [1.0]], 0, discount=0.5)
     problem = example().replace(model=model, return_over="infinite")
-    assert continuation_values(checked(problem), np.array([[1.0, 2.0]]))[1] < 2
+    assert continuation_values(CheckedProblem(problem), np.array([[1.0, 2.0]]))[1] < 2
     with pytest.raises(CertificateError, match="values: expected finite numbers"):
-        continuation_values(checked(problem), np.array([[0.0, wrong]]))
+        continuation_values(CheckedProblem(problem), np.array([[0.0, wrong]]))
 
 
 def test_the_example_of_the_rule():
     witness = Witness(
         np.array([0, 0]), (np.zeros((1, 2), dtype=int),), np.array([[1.0, 1.0]]) + 2.0**-39, 0.0, "nothing"
     )
-    bound = rule_bound(checked(example()), witness, (None,), None)
+    bound = rule_bound(CheckedProblem(example()), witness, (None,), None)
     assert 1.0 <= bound <= 1 + 2.0**-38
 
 
@@ -111,7 +114,7 @@ def test_the_allowances_of_a_rule_and_of_a_return_are_the_documented_ones():
     """With a threshold that takes away all of the bound, the allowance for rounding is what is left of it."""
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[1.0], [-1.0]], 0)
     problem = example().replace(model=model)
-    checked, cost = checked(problem), 1 + 2.0**-39
+    checked, cost = CheckedProblem(problem), 1 + 2.0**-39
     graph = np.array([0, 0]), (np.zeros((1, 2), dtype=int),)
     bound = rule_bound(checked, Witness(*graph, np.full((1, 2), cost), 1.0, "nothing"), (1 + cost,), None)
     error = (gamma(3 + 12) + 2.02 * checked.defect) * (cost + (cost + 1))
@@ -130,7 +133,7 @@ def test_the_most_bits_are_never_below_the_logarithm(values: int, exact: bool):
     model = veil.Model(np.full((values, 1, values), 1 / values), np.zeros((values, 1)), 0)
     secret = veil.InitialState({str(state): [state] for state in range(values)})
     problem = veil.Problem(model, veil.Observer(np.ones((values, 1))), secret, horizon=1)
-    found = checked(problem).most_bits
+    found = CheckedProblem(problem).most_bits
     if exact:
         assert found == math.log2(values)
     else:
@@ -144,31 +147,19 @@ def test_the_defect_is_that_of_the_longest_distribution(states: int, observation
     problem = veil.Problem(model, observer, veil.LastState({0}), horizon=1)
     sums = [np.full(length, 1 / length).sum() for length in (states, observations)]
     largest = max(abs(one - 1) for one in sums)
-    assert checked(problem).defect >= largest + gamma(10)
+    assert CheckedProblem(problem).defect >= largest + gamma(10)
 
 
 # The policy.
-
-
-class _Forged(veil.MarkovPolicy):
-    """A policy that did not pass its constructor."""
-
-    def __init__(self, table: np.ndarray):
-        self._forged = table
-
-    @property
-    def table(self) -> np.ndarray:
-        return self._forged
 
 
 @pytest.mark.parametrize("row", [(1.5, -0.5), (np.nan, 1.0), (np.inf, 0.0), (0.5, 0.6)])
 def test_a_table_that_is_not_a_policy_is_refused(row: tuple[float, float]):
     model = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0)
     problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=2)
-    forged = object.__new__(_Forged)
-    object.__setattr__(forged, "_forged", np.array([[row, (0.5, 0.5)]]))
+    forged = Agent("markov", [np.array([[row, (0.5, 0.5)]])]), None
     with pytest.raises(CertificateError, match=r"negative or not finite|sums to one only within"):
-        values_of(problem, forged, whole(problem), FLOOR, None)
+        values_module.policy_values(CheckedProblem(problem), forged, whole(problem), FLOOR, None)
 
 
 def test_a_history_policy_without_a_node_is_refused_where_it_is_told():
@@ -180,13 +171,13 @@ def test_a_history_policy_without_a_node_is_refused_where_it_is_told():
         assert policy.told_at is not None
         if not 0 < policy.told_at <= problem.horizon:
             continue
-        values_of(problem, policy, whole(problem), FLOOR, None)
+        policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None)
         following = [table.copy() for table in policy.following]
         following[policy.told_at - 1][:] = -1
         told = {"told_at": policy.told_at, "told": policy.told}
         wrong = HistoryPolicy(policy.first, following, policy.decisions, executable=policy.executable, **told)
         with pytest.raises(CertificateError, match=f"no node for something that it reaches at time {policy.told_at}"):
-            values_of(problem, wrong, whole(problem), FLOOR, None)
+            policy_values(CheckedProblem(problem), wrong, whole(problem), FLOOR, None)
 
 
 # Limits of a pass.
@@ -194,7 +185,7 @@ def test_a_history_policy_without_a_node_is_refused_where_it_is_told():
 
 def test_a_pass_keeps_to_its_limits():
     problem = veil.gallery.load("paper-last-state")
-    checked, policy = checked(problem), veil.MarkovPolicy.uniform(problem)
+    checked, policy = CheckedProblem(problem), veil.MarkovPolicy.uniform(problem)
     with pytest.raises(TooLargeError, match=r"branches at time \d+, expected at most 100"):
         policy_values(checked, policy, whole(problem), FLOOR, None, most_moves=100)
     with pytest.raises(OutOfTime):

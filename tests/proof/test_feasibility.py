@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
+from dataclasses import replace as replace_plain
+from tests.proof.reading import CheckedProblem, policy_return, read_policy
 from tests.proof.exact import ExactProblem, normalised
 from tests.seeds import seeds
 from tests.unproven import solve
@@ -17,7 +18,6 @@ from veil.proof.certificate import Certificate
 from veil.proof.claim import claim_words, seal_of
 from veil.proof.exact_return import exact_return
 from veil.proof.feasibility import stated_return
-from veil.proof.policy_values import policy_return
 
 SCALES = (1e-12, 1e-10, 1e-6, 1.0, 1e6, 1e12)
 OFFSETS = (0.0, 1.0, -1e3, 1e9, -1e9, 1e12)
@@ -130,16 +130,14 @@ def test_a_lie_about_feasibility_is_refused():
     problem = choice(1e-10, 0.0, 0.75e-10)
     idle = veil.MarkovPolicy(np.tile([1.0, 0.0], (4, 1)))
     honest = veil.certify(problem, idle, time_limit=2)
-    lie = _forged(honest, feasible=True, lower=honest.lower)
-    with pytest.raises(CertificateError, match=r"feasible|bounds"):
+    lie = _forged(honest, quantities=(replace_plain(honest.quantities[0], met=True),))
+    with pytest.raises(CertificateError, match=r"met is|bounds"):
         veil.verify(lie, problem, idle)
 
 
 def _forged(honest: Certificate, **changes: object) -> Certificate:
-    from dataclasses import replace
-
-    lie = replace(honest, **changes)  # type: ignore[arg-type]
-    return replace(lie, claim=claim_words(lie), seal=seal_of(lie))
+    lie = replace_plain(honest, **changes)  # type: ignore[arg-type]
+    return replace_plain(lie, claim=claim_words(lie), seal=seal_of(lie))
 
 
 def test_ties_are_decided_to_the_last_bit():
@@ -148,8 +146,8 @@ def test_ties_are_decided_to_the_last_bit():
     problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 3)
     policy, earned = veil.MarkovPolicy([[1.0]]), 3 * Fraction(0.1)
     for threshold in (0.3, math.nextafter(0.3, 1), float(earned), math.nextafter(float(earned), 1)):
-        found = policy_return(checked(problem), policy, None, (threshold,))
-        assert found.feasible == (earned >= Fraction(threshold))
+        found = policy_return(CheckedProblem(problem), policy, None, (threshold,))
+        assert found.reaches == (earned >= Fraction(threshold))
     assert Fraction(veil.max_return(problem)) <= earned < Fraction(math.nextafter(veil.max_return(problem), 1))
 
 
@@ -163,7 +161,7 @@ def test_ties_of_an_upper_bound_are_decided_to_the_last_bit(discount: float):
     for bound, met in ((above, True), (math.nextafter(above, -math.inf), False)):
         limit = veil.Return(max=bound, reward="energy")
         problem = veil.Problem(model, veil.Observer([[1.0]]), veil.LastState({0}), 3, constraints=[limit])
-        (found,) = policy_return(checked(problem), veil.MarkovPolicy([[1.0, 0.0]]), None, (None, bound)).others
+        (found,) = policy_return(CheckedProblem(problem), veil.MarkovPolicy([[1.0, 0.0]]), None, (None, bound)).others
         assert found.met is met
 
 
@@ -187,7 +185,7 @@ def test_the_exact_pass_agrees_with_the_floats(kind: str):
         if problem.return_over != "horizon":
             continue
         policy = random_policy(problem, kind, seed)
-        checked = checked(problem)
+        checked = CheckedProblem(problem)
         found = exact_return(checked, read_policy(checked, policy))
         assert found is not None
         low, high = found

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.checked import acting, bits_of, bound_by, changed, checked, read_policy, values_of
+from tests.proof.reading import CheckedProblem, policy_return, policy_values, read_policy
 from tests.proof.exact import ExactProblem, normalised
 from tests.proof.test_checked import example, whole
 from veil.common.clock import UNLIMITED
@@ -18,7 +18,7 @@ from veil.common.logs import log2_or_zero
 from veil.proof.arithmetic import FLOOR, TINY, UNIT, gamma
 from veil.proof.exact_return import exact_return
 from veil.proof.forward import ForwardPass
-from veil.proof.policy_values import PolicyReturns, ProvenValue, policy_return, policy_values
+from veil.proof.policy_values import PolicyValues, ProvenValue
 
 # Windows: what the observer is told, and what it forgets.
 
@@ -67,7 +67,7 @@ def test_windows_against_all_paths(seed: int):
     """At its ends the observer is told the state, and the bound is one from below; or it forgets and stops looking, and the
     bound is one from above. Nothing else is lost: the bounds are what such an observer knows."""
     problem, policy = small(seed)
-    checked, time, horizon = checked(problem), problem.secret_table.time, problem.horizon
+    checked, time, horizon = CheckedProblem(problem), problem.secret_table.time, problem.horizon
     all_runs = list(runs(problem, policy))
     for left in range(-1, time + 1):
         for right in range(time, horizon + 2):
@@ -85,7 +85,7 @@ def test_windows_against_all_paths(seed: int):
 def test_a_window_of_a_path_proves_nothing_from_above(window: tuple[int, int]):
     """It holds only the last part of the path."""
     problem, policy = small(1)
-    checked = checked(problem.replace(secret=veil.Trajectory()))
+    checked = CheckedProblem(problem.replace(secret=veil.Trajectory()))
     assert checked.secret_time == 2
     if window[1] < 2:
         with pytest.raises(CertificateError, match="not around the secret"):
@@ -110,7 +110,7 @@ def far_reward(discount: float, horizon: int = 3, last: float = 0.0) -> veil.Pro
 def test_what_products_below_the_normal_range_lose_is_part_of_the_error(last: float, largest: float):
     """2^-1000 of the largest return for each choice of each step, two in each of three, and for the state at the end."""
     problem = far_reward(1.0, last=last)
-    found = policy_return(checked(problem), veil.MarkovPolicy.uniform(problem), None, (None,))
+    found = policy_return(CheckedProblem(problem), veil.MarkovPolicy.uniform(problem), None, (None,))
     assert found.expected_return == 0
     assert found.return_error == pytest.approx(1.02 * (3 * 2 + 1) * TINY * largest * 4, rel=1e-12, abs=0)
 
@@ -118,20 +118,20 @@ def test_what_products_below_the_normal_range_lose_is_part_of_the_error(last: fl
 def test_what_powers_below_the_floor_lose_is_part_of_the_error():
     """Two of three steps and the end are discounted below 2^-900: each may lose 2^-900 of the largest return."""
     problem = far_reward(2.0**-500)
-    found = policy_return(checked(problem), veil.MarkovPolicy.uniform(problem), None, (None,))
+    found = policy_return(CheckedProblem(problem), veil.MarkovPolicy.uniform(problem), None, (None,))
     lost = 2 * 1.01 * FLOOR
     assert found.return_error == pytest.approx(1.02 * lost * 2.0**800 * 4, rel=1e-12, abs=0)
 
 
 def test_where_nothing_is_paid_the_error_is_not_below_zero():
-    found = policy_return(checked(example()), veil.MarkovPolicy.uniform(example()), None, (None,))
+    found = policy_return(CheckedProblem(example()), veil.MarkovPolicy.uniform(example()), None, (None,))
     assert (found.expected_return, found.return_error) == (0.0, FLOOR)
 
 
 def test_what_a_rest_below_the_floor_loses_is_part_of_the_error():
     """The same without end: what comes later is 2^-900 of the largest reward over 1 − γ, which is as large."""
     problem = far_reward(2.0**-500).replace(return_over="infinite")
-    found = policy_return(checked(problem), veil.MarkovPolicy.uniform(problem), None, (None,))
+    found = policy_return(CheckedProblem(problem), veil.MarkovPolicy.uniform(problem), None, (None,))
     lost = 1.01 * FLOOR * 2.0**800
     assert found.return_error == pytest.approx(1.02 * (lost + 2 * lost * 4), rel=1e-12, abs=0)
 
@@ -142,7 +142,7 @@ def test_what_rare_paths_lose_is_part_of_the_error():
     model = veil.Model(moves, [[0.0, 0.0], [1.0, 1.0]], 0)
     problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState({1}), 2)
     policy = veil.MarkovPolicy([[1.0, 5e-324], [1.0, 0.0]])
-    found = policy_return(checked(problem), policy, None, (None,))
+    found = policy_return(CheckedProblem(problem), policy, None, (None,))
     assert found.expected_return == 0
     lost = 2 * 1.01 * FLOOR  # one at each step
     assert found.return_error == pytest.approx(1.02 * lost * 3 + FLOOR, rel=1e-12, abs=0)
@@ -158,7 +158,7 @@ def endless(discount: float) -> veil.Problem:
 @pytest.mark.parametrize(("discount", "steps"), [(0.5, 44), (0.0, 2), (0.25, 22)])
 def test_the_error_of_a_sum_without_end_is_that_of_its_terms_and_of_its_rest(discount: float, steps: int):
     """The sum goes on until γ^t is below 1e-13; what comes after is at most γ^t / (1 − γ)."""
-    checked = checked(endless(discount))
+    checked = CheckedProblem(endless(discount))
     found = policy_return(checked, veil.MarkovPolicy([[1.0]]), None, (None,))
     total = math.fsum(discount**time for time in range(steps))
     assert found.expected_return == total
@@ -170,7 +170,7 @@ def test_the_error_of_a_sum_without_end_is_that_of_its_terms_and_of_its_rest(dis
 
 def test_a_return_without_end_that_is_near_its_threshold_is_not_decided():
     """Fractions do not help: there is no last step. The range of rewards does not help either."""
-    checked, policy = checked(endless(0.5)), veil.MarkovPolicy([[1.0]])
+    checked, policy = CheckedProblem(endless(0.5)), veil.MarkovPolicy([[1.0]])
     for bound, reached in ((2 - 1e-9, True), (2.0, False), (2 + 1e-9, False)):
         assert policy_return(checked, policy, None, (bound,)).reaches is reached
 
@@ -179,7 +179,7 @@ def test_after_the_horizon_a_policy_of_time_goes_on_optimally_if_it_can_know_the
     """Its values are those that are claimed, with their error; who does not know the model cannot go on."""
     problem = endless(0.5)
     timed = veil.TimedPolicy(np.ones((2, 1, 1)))
-    checked = checked(problem)
+    checked = CheckedProblem(problem)
     found = policy_return(checked, timed, np.array([[2.0]]), (None,))
     assert found.expected_return == 2
     assert found.return_error < 1e-13
@@ -189,19 +189,19 @@ def test_after_the_horizon_a_policy_of_time_goes_on_optimally_if_it_can_know_the
         policy_return(checked, timed, None, (None,))
     several = problem.replace(model=[problem.model] * 2, secret=veil.WhichModel(agent_knows=False))
     with pytest.raises(CertificateError, match="cannot continue optimally"):
-        policy_return(checked(several), timed, np.array([[2.0], [2.0]]), (None,))
+        policy_return(CheckedProblem(several), timed, np.array([[2.0], [2.0]]), (None,))
     knowing = several.replace(secret=veil.WhichModel(agent_knows=True))
     both = veil.TimedPolicy(np.ones((2, 2, 1)))
-    assert policy_return(checked(knowing), both, np.array([[2.0], [2.0]]), (None,)).expected_return == 2
+    assert policy_return(CheckedProblem(knowing), both, np.array([[2.0], [2.0]]), (None,)).expected_return == 2
     still = veil.MarkovPolicy([[1.0]])
-    assert policy_return(checked(several), still, None, (None,)).expected_return == pytest.approx(2)
+    assert policy_return(CheckedProblem(several), still, None, (None,)).expected_return == pytest.approx(2)
 
 
 @pytest.mark.parametrize("reaches", [True, False])
 @pytest.mark.parametrize("met", [(), (True,), (False,), (True, False), (True, True)])
 def test_feasible_means_that_every_constraint_is_met(reaches: bool, met: tuple[bool, ...]):
-    further = tuple(ProvenValue(0.0, 0.0, one) for one in met)
-    assert PolicyReturns(0.0, 0.0, reaches, further).feasible == (reaches and False not in met)
+    found = tuple(ProvenValue(0.0, 0.0, one) for one in (reaches, *met))
+    assert PolicyValues(0.0, 1.0, found).feasible == (reaches and False not in met)
 
 
 # The pass itself.
@@ -209,7 +209,7 @@ def test_feasible_means_that_every_constraint_is_met(reaches: bool, met: tuple[b
 
 def test_a_step_may_have_as_many_moves_as_are_allowed():
     """Three of the example; with fewer the pass is too large, and says by how much."""
-    checked = checked(example())
+    checked = CheckedProblem(example())
     policy = read_policy(checked, veil.MarkovPolicy.uniform(example()))
     ForwardPass(checked, policy, UNLIMITED, 3, apart=True).step(0)
     with pytest.raises(TooLargeError, match="has 3 branches at time 1, expected at most 2"):
@@ -218,7 +218,7 @@ def test_a_step_may_have_as_many_moves_as_are_allowed():
 
 def test_a_weight_that_is_just_large_enough_is_kept():
     """Weights are 1/2, 1/8 and 3/8."""
-    checked = checked(example())
+    checked = CheckedProblem(example())
     policy = read_policy(checked, veil.MarkovPolicy.uniform(example()))
     for below, kept in ((0.125, 3), (math.nextafter(0.125, 1), 2), (0.4, 1), (0.0, 3)):
         played = ForwardPass(checked, policy, UNLIMITED, 3, apart=True, below=below)
@@ -229,7 +229,7 @@ def test_a_weight_that_is_just_large_enough_is_kept():
 
 def test_what_is_charged_for_merging_lowers_the_bound():
     """By exactly that; and the allowances of both ends are those that the derivation gives."""
-    checked = checked(example())
+    checked = CheckedProblem(example())
     policy = read_policy(checked, veil.MarkovPolicy.uniform(example()))
     played = ForwardPass(checked, policy, UNLIMITED, 3, apart=True)
     played.step(0)
@@ -249,7 +249,7 @@ def test_what_is_charged_for_merging_lowers_the_bound():
 def test_where_much_is_lost_nothing_is_known_from_above(lost: float, known: bool):
     """`h(p) ≤ p (2 − log2 p)` is of use only for few paths."""
     problem = example().replace(observer=veil.Observer(np.eye(2)), secret=veil.InitialState())
-    checked = checked(problem)
+    checked = CheckedProblem(problem)
     played = ForwardPass(checked, read_policy(checked, veil.MarkovPolicy.uniform(problem)), UNLIMITED, 9, apart=True)
     played.lost, checked.most_bits = lost, 5.0
     assert played.bits()[1] == pytest.approx(lost * (5 + 2 - math.log2(lost)) if known else 5.0, abs=1e-12)
@@ -258,7 +258,7 @@ def test_where_much_is_lost_nothing_is_known_from_above(lost: float, known: bool
 def test_the_whole_horizon_is_a_window_of_its_own():
     """Whether in one pass or, where something is left out, in two."""
     problem, policy = small(2)
-    checked = checked(problem)
+    checked = CheckedProblem(problem)
     once = policy_values(checked, policy, whole(problem), FLOOR, None)
     twice = policy_values(checked, policy, whole(problem), 2 * FLOOR, None)
     assert twice.lower == pytest.approx(once.lower, abs=1e-14)
@@ -270,15 +270,15 @@ def test_the_exact_value_of_each_quantity():
     """That of the return where none is named; none over an infinite horizon, or of too many moves."""
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], {"gain": [[1.0], [0.0]], "energy": [[0.0], [3.0]]}, 0)
     limits = [veil.Return(max=9.0, reward="energy")]
-    checked = checked(example().replace(model=model, horizon=2, constraints=limits))
+    checked = CheckedProblem(example().replace(model=model, horizon=2, constraints=limits))
     policy = read_policy(checked, veil.MarkovPolicy([[1.0], [1.0]]))
-    assert exact_return(checked, policy) == (Fraction(3, 2), Fraction(3, 2))
+    assert exact_return(checked, policy, checked.paid[0]) == (Fraction(3, 2), Fraction(3, 2))
     assert exact_return(checked, policy, checked.paid[1]) == (Fraction(3, 2), Fraction(3, 2))
-    third = checked(checked.problem.replace(horizon=3))
-    assert exact_return(third, policy) == (Fraction(7, 4), Fraction(7, 4))
+    third = CheckedProblem(checked.given.replace(horizon=3))
+    assert exact_return(third, policy, third.paid[0]) == (Fraction(7, 4), Fraction(7, 4))
     both = policy_return(third, veil.MarkovPolicy([[1.0], [1.0]]), None, (None, 9.0))
     assert (both.expected_return, both.others[0].value) == (1.75, 3.75)
     for paid, value in zip(third.paid, (Fraction(7, 4), Fraction(15, 4)), strict=True):
         assert exact_return(third, policy, paid) == (value, value)
-    forever = checked(endless(0.5))
-    assert exact_return(forever, read_policy(forever, veil.MarkovPolicy([[1.0]]))) is None
+    forever = CheckedProblem(endless(0.5))
+    assert exact_return(forever, read_policy(forever, veil.MarkovPolicy([[1.0]])), forever.paid[0]) is None

@@ -293,7 +293,7 @@ class CheckedProblem:
 def can_delay(record: Record, asked: tuple[int, ...] = (0,)) -> bool:
     """Whether agents that learn observations late are covered: these depend on the state alone, and no path is secret."""
     own, alone = record.channels[0], asked == (0,)
-    plain = len(own.observer.tables) == 1 and not own.observer.sees_actions and not own.observer.varies
+    plain = not own.observer.on_actions and not own.observer.sees_actions and not own.observer.varies
     return alone and plain and not own.observer.at and own.path is None
 
 

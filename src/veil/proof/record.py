@@ -35,13 +35,14 @@ class ModelRecord:
 class ObserverRecord:
     """What an observer receives.
 
-    **Attributes:** `observations`, O; `tables`: one `(S, O)`, or one for each action; `at`: those of single times, by the number of
+    **Attributes:** `observations`, O; `on_actions`: what it receives depends on the action; `tables`: one `(S, O)`, or one for each action; `at`: those of single times, by the number of
     the time: t is t, the last one -1, and time t if it is the last `-2 - t`; `times` at which it receives any, None for all,
     `(-1,)` for the last alone; `silent`: the observation that it receives at other times; `sees_actions`; `sees_first`: whether
     it receives one at time 0; `untimed`: it does not notice silent steps.
     """
 
     observations: int
+    on_actions: bool
     tables: tuple[sp.csr_array, ...]
     at: dict[int, tuple[sp.csr_array, ...]]
     times: tuple[int, ...] | None
@@ -65,7 +66,7 @@ class ObserverRecord:
         last = time == horizon
         if self.times is not None and not (last if self.times == (SILENT_FOREVER,) else time in self.times):
             return None
-        begins = time == 0 and len(self.tables) > 1  # no action leads to time 0
+        begins = time == 0 and self.on_actions  # no action leads to time 0
         for when in (-2 - time, -1, time) if last else (time,):
             if when in self.at and not (begins and when == -1):
                 return self.at[when]
@@ -280,12 +281,12 @@ class _Fields:
         require(np.diff(rows * states + columns) > 0, f"problem: {tag} have an entry twice")
         return sp.csr_array((values, columns, ends), shape=shape)
 
-    def tables(self, tag: str, states: int, actions: int, observations: int) -> tuple[sp.csr_array, ...]:
-        """Emissions on states, or on actions and next states."""
+    def tables(self, tag: str, states: int, actions: int, observations: int) -> tuple[tuple[sp.csr_array, ...], bool]:
+        """Emissions on states, or on actions and next states; and which of both."""
         found = self.floats(tag)
         shapes = (states, observations), (actions, states, observations)
         require(found.shape in shapes and (found >= 0).all(), f"problem: {tag} are no table of probabilities")
-        return tuple(sp.csr_array(table) for table in found.reshape(-1, states, observations))
+        return tuple(sp.csr_array(table) for table in found.reshape(-1, states, observations)), found.ndim == 3
 
     def _array(self, tag: str, kind: bytes, shape: Sequence[int | None] | None) -> np.ndarray:
         require(self._begin(tag) == kind, f"problem: {tag} has numbers of another kind")
@@ -354,7 +355,7 @@ def _read_model(fields: _Fields) -> ModelRecord:
 
 def _read_observer(fields: _Fields, states: int, actions: int) -> ObserverRecord:
     observations = len(fields.texts("observations"))
-    tables = fields.tables("emissions", states, actions, observations)
+    tables, on_actions = fields.tables("emissions", states, actions, observations)
     sees_actions, sees_initial = (fields.integer(tag) for tag in ("sees actions", "sees initial"))
     require({sees_actions, sees_initial} <= {0, 1}, "problem: what an observer sees is no truth value")
     times, at, untimed, silent = None, dict[int, tuple[sp.csr_array, ...]](), False, -1
@@ -362,15 +363,15 @@ def _read_observer(fields: _Fields, states: int, actions: int) -> ObserverRecord
         times = tuple(fields.integers("times", (None,)).tolist())
     while fields.follows("emissions at"):
         when = fields.integer("emissions at")
-        at[when] = fields.tables("emissions then", states, actions, observations)
+        at[when] = fields.tables("emissions then", states, actions, observations)[0]
     if fields.follows("untimed"):
         untimed = fields.integer("untimed") == 1
     if fields.follows("silent"):
         silent = fields.count("silent", observations - 1)
     require(silent >= 0 or not (untimed or times is not None), "problem: an observer has no silent observation")
     require(not (untimed and sees_actions), "problem: an observer without a clock sees actions")
-    first = bool(sees_initial) and (len(tables) == 1 or bool({0, -2} & set(at)))
-    return ObserverRecord(observations, tables, at, times, silent, bool(sees_actions), first, untimed)
+    first = bool(sees_initial) and (not on_actions or bool({0, -2} & set(at)))
+    return ObserverRecord(observations, on_actions, tables, at, times, silent, bool(sees_actions), first, untimed)
 
 
 def _read_secret(
