@@ -12,8 +12,10 @@ Exit codes, as of `veil verify`: 0 the certificate holds, 5 it does not hold, 2 
 cannot be read, or this program would take too long.
 """
 
-# pyright: basic
-# ruff: noqa: D101, D102, D103, D105, D107
+# pyright: basic, reportArgumentType=false, reportOptionalMemberAccess=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false, reportOptionalSubscript=false, reportOptionalIterable=false, reportGeneralTypeIssues=false
+# Fields of any kind are read from files; types are checked where numbers are used.
+# ruff: noqa: D101, D102, D103
 
 import hashlib
 import json
@@ -129,7 +131,7 @@ class Fields:
         ] == len(tag.encode()).to_bytes(8, "little")
 
     def next(self, expected):
-        """The value of a field: a list of texts, a number, nested lists of numbers, or None where it says that there is none."""
+        """The value of a field: texts, a number, nested lists of numbers, or None where it says that there is none."""
         tag = self.take(self.number()).decode("utf-8", "replace")
         require(expected in (tag, None), f"problem.bin has {tag!r} where {expected!r} is expected", NotChecked)
         kind = self.take(1)
@@ -157,7 +159,9 @@ def number(value, what):
 
 
 def whole(value, what, low=0, high=1 << 31):
-    require(type(value) is int and low <= value <= high, f"{what}: {str(value)[:40]!r} is not a whole number in its range")
+    require(
+        type(value) is int and low <= value <= high, f"{what}: {str(value)[:40]!r} is not a whole number in its range"
+    )
     return value
 
 
@@ -205,7 +209,9 @@ class Observer:
         self.untimed = fields.optional("untimed") == 1
         self.silent = fields.optional("silent")
         for table in [*self.tables, *(one for given in self.at.values() for one in given)]:
-            require(len(table) == states and all(len(row) == self.size for row in table), "emissions are of another size")
+            require(
+                len(table) == states and all(len(row) == self.size for row in table), "emissions are of another size"
+            )
         require({self.sees_actions, sees_initial} <= {0, 1}, "what an observer sees is no truth value")
         require(len(self.tables) in (1, actions), "emissions are of another size")
         self.sees_first = bool(sees_initial) and (not self.by_action or 0 in self.at or -2 in self.at)
@@ -278,7 +284,9 @@ class Record:
             require(name not in [one.name for one in self.channels], "problem.bin has two channels of one name")
             self.channels.append(Channel(fields, self, own, (name, *limits)))
         known = [set(row) for row in own.known]
-        self.blind = any(one & two for place, one in enumerate(known) for two in known[:place])  # to the model that runs
+        self.blind = any(
+            one & two for place, one in enumerate(known) for two in known[:place]
+        )  # to the model that runs
 
     def read_model(self, fields):
         self.states, self.actions = len(fields.next("states")), len(fields.next("actions"))
@@ -288,7 +296,10 @@ class Record:
                 fields.next(f"transitions: {tag}") for tag in ("shape", "row ends", "columns", "values")
             )
             inside = all(0 <= column < self.states for column in columns)
-            require(shape == [self.states] * 2 and len(ends) == self.states + 1 and inside, "transitions are of another size")
+            require(
+                shape == [self.states] * 2 and len(ends) == self.states + 1 and inside,
+                "transitions are of another size",
+            )
             rows = []
             for state, (begin, end) in enumerate(pairwise(ends)):
                 require(len(set(columns[begin:end])) == end - begin >= 0, "a transition comes twice")
@@ -299,11 +310,17 @@ class Record:
         rewards, last, initial = (fields.next(tag) for tag in ("rewards", "terminal rewards", "initial"))
         fits = len(rewards) == len(last) == len(initial) == self.states
         require(fits and all(len(row) == self.actions for row in rewards), "rewards are of another size")
-        return {"moves": transitions, "rewards": rewards, "last": last, "initial": initial, "discount": fields.next("discount")}
+        return {
+            "moves": transitions,
+            "rewards": rewards,
+            "last": last,
+            "initial": initial,
+            "discount": fields.next("discount"),
+        }
 
 
 class Setting:
-    """Some channels of a problem. A hidden state is x = (k, (memory of the own channel, of each asked one), s), an event a tuple of
+    """Some channels of a problem. A hidden state is x = (k, (own memory, that of each asked channel), s), an event a tuple of
     what each observer receives, independently given x. Late, a move shows what it leaves. `heard`: what a policy acts on."""
 
     def __init__(self, record, asked=(0,), heard=(), delay=0):
@@ -327,7 +344,9 @@ class Setting:
         self.tells = bool(path) and self.path_tells()
 
     def check_together(self, own):
-        require(not any(one.believes for one in self.secrets), "an observer with a belief has a loss, which is no entropy")
+        require(
+            not any(one.believes for one in self.secrets), "an observer with a belief has a loss, which is no entropy"
+        )
         several = len(self.asked) > 1 or len(self.sequences) > 1
         require(not (several and any(one.path for one in self.secrets)), "several channels, and a whole path")
         clockless = len({one.receives for one in self.secrets}) > 1 and self.untimed
@@ -428,8 +447,8 @@ class Quantity:
 
 
 class Policy:
-    """A policy by its file; its hash is that of its kind and all numbers in 64 bits. With a memory, `register` (of the certificate)
-    says what it remembers; a history policy acts on what the observers of the channels `sees` receive."""
+    """A policy by its file; its hash is that of its kind and all numbers in 64 bits. With a memory, `register` (of the
+    certificate) says what it remembers; a history policy acts on what the observers of the channels `sees` receive."""
 
     def __init__(self, path, register):
         metadata, arrays = read_safetensors(path)
@@ -472,7 +491,9 @@ class Policy:
         if self.sees:
             later = [any(row[e] >= 0 for t in self.following for row in t) for e in range(len(views[1]))]
             possible = [node >= 0 for node in self.first], later
-            self.views = [{seen: n for n, seen in enumerate(zip(*views[i::2], strict=True)) if possible[i][n]} for i in (0, 1)]
+            self.views = [
+                {seen: n for n, seen in enumerate(zip(*views[i::2], strict=True)) if possible[i][n]} for i in (0, 1)
+            ]
         kind = f"history, executable {head['executable']}, told at {self.told_at}"
         return kind + (f", sees {json.dumps(self.sees)}" if "sees" in head else ""), arrays
 
@@ -596,8 +617,9 @@ def begun(setting, agent):
 
 def follow(setting, agent):
     """Bounds on what the policy hides from the observer of the first channel, by its histories h, from weights that are rounded
-    down. Of a path that tells every W = (memory, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z is all
-    so far. Where less than ℓ = 2^-130 is lost, it and the logarithms lower the sum by at most h(ℓ) + ℓ log2|Z| + 2^-90 < 2^-60."""
+    down. Of a path that tells every W = (memory, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z
+    is all so far. Where less than ℓ = 2^-130 is lost, it and the logarithms lower the sum by at most
+    h(ℓ) + ℓ log2|Z| + 2^-90 < 2^-60."""
     place, tells = setting.place[setting.asked[0]], setting.tells and agent.nodes == 1
     path = setting.path and not tells  # a memory that is drawn does not follow from path and events
     layer, joint, found, size = Counter(), Counter(), 0, setting.observers[0].events + 1
@@ -632,11 +654,17 @@ def backward(setting, priced, ahead, charged, choices, last=None, together=False
         if time == setting.horizon:
             ends = [(node, Fraction(1))]
             if setting.delay:
-                ends = [(ahead(time + 1, node, event, None, x), part) for event, part in setting.seen(time or 1, x[2], 0)]
+                ends = [
+                    (ahead(time + 1, node, event, None, x), part) for event, part in setting.seen(time or 1, x[2], 0)
+                ]
             pays = sum(price * one.discount**time * earns(x) for (price, one), earns in zip(priced, last, strict=True))
             return math.ceil(ONE * pays + sum(part * charged(-1, end, x, z) for end, part in ends))
         scores = actions(time, node, x, z)
-        return math.ceil(sum(share * score for _, share, score in scores)) if scores[0][1] else max(one[2] for one in scores)
+        return (
+            math.ceil(sum(share * score for _, share, score in scores))
+            if scores[0][1]
+            else max(one[2] for one in scores)
+        )
 
     def actions(time, node, x, z):
         """Each choice that is made or can be, with its share, and what it is worth."""
@@ -677,7 +705,10 @@ def chosen(agent):
     """The choices of a policy, whose next memory is part of a choice where it has nodes."""
 
     def choices(time, memory, x, z):
-        return [((action, node if agent.nodes > 1 else None), share) for (action, node), share in agent.choices(time, memory, x, z)]
+        return [
+            ((action, node if agent.nodes > 1 else None), share)
+            for (action, node), share in agent.choices(time, memory, x, z)
+        ]
 
     return choices
 
@@ -704,7 +735,10 @@ def endless(setting, agent, quantity, values):
                     moved = Fraction(math.floor(mass * chance * ONE), ONE)
                     total[0] += mass * chance * discount ** (time - 1) * quantity.paid(x, action)
                     law[after, y, value] += moved
-        rest = discount**time * quantity.largest / (1 - discount) + Fraction(time * len(before) + 1, 1 << 120) * quantity.largest
+        rest = (
+            discount**time * quantity.largest / (1 - discount)
+            + Fraction(time * len(before) + 1, 1 << 120) * quantity.largest
+        )
         return math.floor((total[0] - rest) * ONE), math.ceil((total[0] + rest) * ONE)
     require(not setting.record.blind, "policy: after the horizon its agent cannot know the model")
     worth, error = continuation(setting, quantity, values)
@@ -719,12 +753,15 @@ def continuation(setting, quantity, values):
     """What is earned after the horizon by the best continuation, as claimed, and a bound on its error."""
     record, worst = setting.record, Fraction(0)
     exact = [[number(one, "values") for one in row] for row in values]
-    require(len(exact) == len(record.models) and {len(row) for row in exact} == {record.states}, "values: of another size")
+    require(
+        len(exact) == len(record.models) and {len(row) for row in exact} == {record.states}, "values: of another size"
+    )
     for k, model in enumerate(record.models):
         for s in range(record.states):
             rows = [(a, rows[s]) for a, rows in enumerate(model["moves"]) if rows[s]]
             best = max(
-                quantity.rewards[k][s][a] + quantity.discount * sum(p * exact[k][after] for after, p in row) for a, row in rows
+                quantity.rewards[k][s][a] + quantity.discount * sum(p * exact[k][after] for after, p in row)
+                for a, row in rows
             )
             worst = max(worst, abs(best - exact[k][s]))
     return lambda x: exact[x[0]][x[2]], worst / (1 - quantity.discount)
@@ -746,7 +783,7 @@ def check_percentage(setting, quantity, claimed):
 
 
 def check_value(setting, agent, claim, quantity, values):
-    """A quantity has the value that is claimed, within an error that is that of rounding, and meets its bound or not as claimed."""
+    """A quantity has the value that is claimed, within an error of rounding, and meets its bound or not as claimed."""
     name, value, error = quantity.name, number(claim["value"], "a value"), number(claim["error"], "an error")
     infinite = setting.record.endless and name == "return"
     least, most = endless(setting, agent, quantity, values) if infinite else earned(setting, agent, quantity)
@@ -768,20 +805,25 @@ def check_value(setting, agent, claim, quantity, values):
 
 
 def check_upper(record, claim, bound, arrays, under, kept):
-    """The upper bound that rules of observers prove: those of channels in `kept` have lower bounds, the others are hidden. The last
+    """The upper bound that rules of observers prove: those of channels in `kept` have lower bounds, the others are hidden.
+    The last
     rule of each has the costs −log2 q(z | node) by (node, 0, z). A path has one for each time, −log2 q(x_t | x_{t+1}, m) by
     (m, x_{t+1}, x_t), m the node at t + 1. With a delay a decision is made before the event of its state."""
     rules, delay, upper = bound["rules"], whole(bound["delay"], "delay", 0, 1), number(bound["upper"], "an upper bound")
     channels = tuple(whole(one["channel"], "a channel", 0, len(record.channels) - 1) for one in rules)
     require(rules and len({*channels}) == len(channels), "a rule is missing, or there are two for a channel")
-    require({*channels} <= {*claim["hidden"], *kept}, "a rule is for a channel that is neither hidden nor has a lower bound")
+    require(
+        {*channels} <= {*claim["hidden"], *kept}, "a rule is for a channel that is neither hidden nor has a lower bound"
+    )
     setting, prices = Setting(record, channels, (), delay), [number(price, "a price") for price in bound["prices"]]
     quantities = [Quantity(*one) for one in record.quantities]
     require(len(prices) == len(quantities) and min(prices) >= 0, "the prices are not one for each quantity")
     graphs = [read_graph(setting, one, n, arrays, under) for n, one in enumerate(rules)]
     weights = [number(one["weight"], "a weight") for one in rules]
     hidden = sum(weight for weight, channel in zip(weights, channels, strict=True) if channel in claim["hidden"])
-    require(hidden >= 1 and min(weights) > 0 and (len(rules) > 1 or hidden == 1), "the weights are not those of a bound")
+    require(
+        hidden >= 1 and min(weights) > 0 and (len(rules) > 1 or hidden == 1), "the weights are not those of a bound"
+    )
     limit = sum(weight * kept.get(channel, 0) for weight, channel in zip(weights, channels, strict=True))
     for price, quantity, one in zip(prices, quantities, claim["quantities"], strict=True):
         require(price == 0 or one["bound"] is not None, "there is a price, and no bound for it")
@@ -811,7 +853,11 @@ def check_upper(record, claim, bound, arrays, under, kept):
         last = [lambda x: worth(x) + error, *(one.at_the_end for one in quantities[1:])]
     priced = list(zip(prices, quantities, strict=True))
     best = backward(setting, priced, ahead, charged, any_action(setting), last) - math.floor(ONE * limit)
-    most = min(log2_count(record.channels[n].values) for n in channels if n in claim["hidden"]) if len(channels) > 1 else setting.most
+    most = (
+        min(log2_count(record.channels[n].values) for n in channels if n in claim["hidden"])
+        if len(channels) > 1
+        else setting.most
+    )
     found = min(best, most)
     require(found <= upper * ONE, f"an upper bound of {bound['upper']} with delay {delay}: {found / ONE} is found")
     return found
@@ -890,7 +936,11 @@ class Draws:
             found = max(low, low + mean - off), min(high, low + mean + off)
             if within(*found):
                 return found, count
-            target = min(2 * target, 16 * (self.sequences or sequences)) if count < 16 * (self.sequences or sequences) else math.inf
+            target = (
+                min(2 * target, 16 * (self.sequences or sequences))
+                if count < 16 * (self.sequences or sequences)
+                else math.inf
+            )
         raise Lie(f"claimed with confidence, and {found[0]} … {found[1]} is found in {count:,} sequences")
 
 
@@ -959,7 +1009,9 @@ class Sampler:
     def paid(self, quantity):
         """What one run pays of a quantity, with its sign."""
         entries, _, actions = self.run()
-        paid = sum(float(quantity.discount) ** t * float(quantity.paid(entries[t][1], a)) for t, a in enumerate(actions))
+        paid = sum(
+            float(quantity.discount) ** t * float(quantity.paid(entries[t][1], a)) for t, a in enumerate(actions)
+        )
         return paid + float(quantity.discount) ** self.setting.horizon * float(quantity.at_the_end(entries[-1][1]))
 
 
@@ -1002,7 +1054,10 @@ def check_drawn_value(setting, agent, claim, quantity, draws, claims):
 
 def check_form(claim, record):
     """The lists of a certificate: their fields, and that they are about the channels, quantities and bounds of the problem."""
-    channels, names = claim["channels"], {"number", "name", "min", "max", "lower", "upper", "window", "prune", "merge", "sampled"}
+    channels, names = (
+        claim["channels"],
+        {"number", "name", "min", "max", "lower", "upper", "window", "prune", "merge", "sampled"},
+    )
     lists = ("hidden", "quantities", "channels", "bounds")
     require(all(isinstance(claim[name], list) for name in lists), "a list of the certificate is none")
     require(claim["goal"] in ("opaque", "transparent"), "the goal is an unknown one")
@@ -1015,7 +1070,10 @@ def check_form(claim, record):
     for one in channels:
         asked = record.channels[one["number"]]
         require({*one} == names, f"{asked.name}: it has other fields")
-        require([one["name"], one["min"], one["max"]] == [asked.name, asked.min, asked.max], f"{asked.name}: its bounds are others")
+        require(
+            [one["name"], one["min"], one["max"]] == [asked.name, asked.min, asked.max],
+            f"{asked.name}: its bounds are others",
+        )
     fields = {"name", "relation", "bound", "value", "error", "met", "sequences"}
     require(len(claim["quantities"]) == len(record.quantities), "the quantities are not those of the problem")
     for one, (name, sign, bound, *_) in zip(claim["quantities"], record.quantities, strict=True):
@@ -1025,7 +1083,10 @@ def check_form(claim, record):
         require(given and (one["bound"] is not None or (bound is None and one["met"])), f"{name}: its bound is another")
     delays = [one["delay"] for one in claim["bounds"]]
     fits = delays in ([0], [0, 1]) if claim["goal"] == "opaque" else not delays
-    require(fits and all({*one} == {"delay", "upper", "prices", "rules"} for one in claim["bounds"]), "the bounds are others")
+    require(
+        fits and all({*one} == {"delay", "upper", "prices", "rules"} for one in claim["bounds"]),
+        "the bounds are others",
+    )
     require(len(delays) < 2 or 0 in hidden, "a bound with a delay is about the problem's own channel")
 
 
@@ -1055,7 +1116,10 @@ def check_channels(record, policy, claim, draws, claims):
         if lower > 0 or upper * ONE < setting.most:
             least, most = follow(setting, agent)
             within = lower * ONE <= least and most <= upper * ONE
-            require(within, f"{one['name']}: {one['lower']} … {one['upper']} is claimed, {least / ONE} … {most / ONE} is found")
+            require(
+                within,
+                f"{one['name']}: {one['lower']} … {one['upper']} is claimed, {least / ONE} … {most / ONE} is found",
+            )
             lowers[one["number"]] = least
         if one["sampled"] is not None:
             drawn.append(check_drawn(setting, agent, one, draws, claims))
@@ -1083,11 +1147,16 @@ def check(folder, draws=None):
     check_quantities(record, policy, claim, arrays, draws, claims)
     channels = [one for one in claim["channels"] if one["number"] not in claim["hidden"] and one["min"]]
     kept = {one["number"]: number(one["min"], "a bound") for one in channels}
-    require(len(claim["bounds"]) < 2 or not policy.hears(record), "a bound with a delay, and a policy that acts on observations")
+    require(
+        len(claim["bounds"]) < 2 or not policy.hears(record),
+        "a bound with a delay, and a policy that acts on observations",
+    )
     found = [check_upper(record, claim, one, arrays, f"bounds.{n}.", kept) for n, one in enumerate(claim["bounds"])]
     lower = min(lowers[one] for one in claim["hidden"])
     bits = " and ".join([f"{lower / ONE:.9f}", *(f"{upper / ONE:.9f}" for upper in found)])
-    return "; ".join([f"the certificate holds: recomputed {bits} bits, return {claim['quantities'][0]['value']:.9g}", *drawn])
+    return "; ".join(
+        [f"the certificate holds: recomputed {bits} bits, return {claim['quantities'][0]['value']:.9g}", *drawn]
+    )
 
 
 def options(arguments):

@@ -1,4 +1,4 @@
-"""Lies about certificates: structural and numerical changes of every item, with words, seal and hashes made anew; and what is true."""
+"""Lies about certificates: structural and numerical changes of every item, with words and seal made anew; and what is true."""
 
 import random
 from dataclasses import fields, is_dataclass, replace
@@ -85,7 +85,11 @@ def honest(seed: int) -> tuple[veil.Problem, veil.Policy, Certificate]:
     if goal == "transparent":
         hide = "own"
     claim = veil.certify(problem, policy, 0.3, goal=goal, hide=hide, progress=False)  # type: ignore[arg-type]
-    return problem, policy, drawn(claim, problem, policy) if seed % 4 == 2 and not problem.return_over == "infinite" else claim
+    return (
+        problem,
+        policy,
+        drawn(claim, problem, policy) if seed % 4 == 2 and problem.return_over != "infinite" else claim,
+    )
 
 
 def _with_min(pair: veil.Pair, rng: random.Random) -> veil.Pair:
@@ -183,7 +187,9 @@ def mutated(rng: random.Random, value: Any) -> Any:
     if isinstance(value, int):
         return value + rng.choice((-1, 1, 2, 7))
     if isinstance(value, float):
-        return rng.choice((value + rng.choice((-1, 1)) * 10.0 ** rng.uniform(-12, 1), 0.0, -value, value / 2, value * 2))
+        return rng.choice(
+            (value + rng.choice((-1, 1)) * 10.0 ** rng.uniform(-12, 1), 0.0, -value, value / 2, value * 2)
+        )
     if isinstance(value, str):
         return rng.choice((value + "x", value[1:], "", value.upper()))
     return rng.choice(STRANGE)

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import veil
-from veil.proof import backward, checked_policy, policy_values as values_module
+from veil.proof import backward, checked_policy
+from veil.proof import policy_values as values_module
 from veil.proof.certify import certify as certify
 from veil.proof.checked_policy import channels_heard
 from veil.proof.checked_problem import CheckedProblem as Setting
@@ -14,7 +15,7 @@ from veil.proof.claims import ObserverRule, ProvenBound
 from veil.proof.described import described, record_of
 
 
-def CheckedProblem(problem: veil.Problem, delay: int = 0) -> Any:  # noqa: N802
+def CheckedProblem(problem: veil.Problem, delay: int = 0) -> Any:
     """The problem of its own channel."""
     return _with(Setting(record_of(problem), (0,), (), delay), problem)
 
@@ -67,7 +68,7 @@ def policy_return(checked: Any, policy: Any, values: Any, bounds: Any) -> Values
     return Values(0.0, 0.0, own.value, own.error, own.met, tuple(others))
 
 
-def Witness(  # noqa: N802
+def Witness(
     first: Any, following: Any, costs: Any, price: float, memory: str = "", prices: tuple[float, ...] = (),
     path_keys: Any = (), path_costs: Any = (), pair: int = 0, weight: float = 1.0,
 ) -> ProvenBound:  # fmt: skip

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, Witness, checked_pairs, policy_values, read_policy, rule_bound
 from tests.game.test_records import random_pairs
 from tests.proof.cases import KINDS, constrained, noisy_problem, random_policy, tiny_problem, with_path
 from tests.proof.exact import ExactProblem, best_response
+from tests.proof.reading import CheckedProblem, Witness, checked_pairs, policy_values, read_policy, rule_bound
 from veil.common.clock import UNLIMITED
 from veil.engine.feasibility import other_targets
 from veil.game.solve import solve_game

@@ -1,8 +1,8 @@
 """The bound of a rule: against fractions where there is nothing to choose, its allowances in full, and what is refused."""
 
 import math
-from dataclasses import replace as replace_plain
 from collections.abc import Iterator
+from dataclasses import replace as replace_plain
 from fractions import Fraction
 from typing import Any
 
@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, Witness, checked_pairs, replace, rule_bound
 from tests.proof.cases import noisy_problem, tiny_problem
 from tests.proof.exact import ExactProblem, play_all
+from tests.proof.reading import CheckedProblem, Witness, checked_pairs, replace, rule_bound
 from tests.proof.test_checked import example
 from tests.proof.test_delayed import random_rule
 from veil.common.errors import CertificateError
 from veil.proof import backward
 from veil.proof.arithmetic import LARGEST, UNIT, gamma
-from veil.proof.backward import continuation_values
+from veil.proof.backward import LARGEST_WEIGHT, continuation_values
 from veil.proof.certify import certify
 from veil.proof.checked_problem import Bounds
-from veil.proof.backward import LARGEST_WEIGHT
 
 # Problems of one action: what every policy pays, by a sum over all paths.
 
@@ -50,7 +49,7 @@ def runs(exact: ExactProblem) -> Iterator[tuple[list[int], list[int], int, Fract
     yield from here
 
 
-def paid(problem: veil.Problem, rule: Witness) -> Fraction:
+def paid(problem: veil.Problem, rule: Any) -> Fraction:
     """The expected cost of a rule under the only policy."""
     codes, total, rule = CheckedProblem(problem).codes, Fraction(0), rule.rules[0]
     for seen, states, z, mass in runs(ExactProblem(problem)):
@@ -126,11 +125,14 @@ def test_several_observers_against_fractions(seed: int):
     rng = np.random.default_rng([seed, 8])
     second = veil.Observer(rng.dirichlet(np.ones(3), size=3), sees_initial=bool(seed % 2))
     problem = only_action(seed, pairs=[veil.Pair("two", second)])
-    rules = [replace(random_rule(problem.only(name), rng, 0.0), pair=number) for number, name in enumerate(("own", "two"))]
+    rules = [
+        replace(random_rule(problem.only(name), rng, 0.0), pair=number) for number, name in enumerate(("own", "two"))
+    ]
     checked = checked_pairs(problem, ("own", "two"))
     for weights, kept in (((0.5, 0.75), {}), ((1.0, 0.375), {1: 0.25}), ((0.75, 1.5), {0: 0.5})):
         own, two = (replace(rule, weight=weight) for rule, weight in zip(rules, weights, strict=True))
-        parts = [paid(problem.only(name), rule) - Fraction(kept.get(number, 0))
+        parts = [
+            paid(problem.only(name), rule) - Fraction(kept.get(number, 0))
             for number, (name, rule) in enumerate(zip(("own", "two"), rules, strict=True))
         ]
         exact = sum((Fraction(weight) * part for weight, part in zip(weights, parts, strict=True)), Fraction(0))
@@ -170,20 +172,20 @@ MARGIN = 2.0**-39
 COST = 1 + MARGIN
 
 
-def documented(checked: CheckedProblem, more: int, observers: int, sizes: float, start: float, slacks: float) -> float:
+def documented(checked: Any, more: int, observers: int, sizes: float, start: float, slacks: float) -> float:
     """The error where steps are of these sizes in all: `more` roundings for constraints, a path, further observers."""
     error = (gamma(checked.terms + 12 + more) + 2.02 * checked.defect) * sizes
     error += (gamma(7 + observers) + 3.03 * checked.defect) * start + 8 * UNIT * slacks
     return 1.01 * error
 
 
-def one_node(cost: float, price: float, events: int = 2, **changes: Any) -> Witness:
+def one_node(cost: float, price: float, events: int = 2, **changes: Any) -> Any:
     """An observer who remembers nothing over one step, and pays the same for both values."""
     graph = np.zeros(events, dtype=int), (np.zeros((1, events), dtype=int),)
     return replace(Witness(*graph, np.full((1, 2), cost), price, "nothing"), **changes)
 
 
-def allowed(checked: CheckedProblem, rule: Witness, bounds: Bounds, kept: dict[str, float] | None = None) -> float:
+def allowed(checked: Any, rule: Any, bounds: Bounds, kept: dict[int, float] | None = None) -> float:
     """The bound where the thresholds take away all of it but the allowance."""
     return rule_bound(checked, rule, bounds, None, kept)
 
@@ -285,7 +287,7 @@ def test_which_values_after_the_horizon_are_read(values: Any, accepted: bool):
 
 
 @pytest.fixture(scope="module")
-def watched() -> tuple[CheckedProblem, Witness]:
+def watched() -> tuple[Any, Any]:
     """Two observers of the example, both with a rule."""
     problem = example().replace(pairs=[veil.Pair("two", veil.Observer(np.ones((2, 1))))])
     other = one_node(COST, 0.0, events=1, pair=1, weight=0.5)
@@ -312,10 +314,12 @@ def watched() -> tuple[CheckedProblem, Witness]:
         ((True, 1.0), (), "the weight of 0 is True"),
     ],
 )
-def test_weights_of_observers(watched: tuple[CheckedProblem, Witness], weights: Any, kept: Any, words: str):
+def test_weights_of_observers(watched: tuple[Any, Any], weights: Any, kept: Any, words: str):
     """Positive numbers; those of the pairs that are hidden sum to one or more, in fractions."""
     checked, rule = watched
-    changed = replace_plain(rule, rules=tuple(replace_plain(one, weight=weight) for one, weight in zip(rule.rules, weights, strict=True)))
+    changed = replace_plain(
+        rule, rules=tuple(replace_plain(one, weight=weight) for one, weight in zip(rule.rules, weights, strict=True))
+    )
     if words:
         with pytest.raises(CertificateError, match=words):
             rule_bound(checked, changed, (None,), None, dict.fromkeys(kept, 0.25))
@@ -334,12 +338,8 @@ def test_each_observer_has_a_cost_for_each_value_of_its_own_secret(own: int, two
     problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({0}), 1, pairs=[pair])
     checked = checked_pairs(problem, ("own", "two"))
     assert [one.size for one in checked.labels] == [2, 3]
-    other = replace(
-        one_node(0.0, 0.0, checked.num_events[0], pair=1, weight=0.5), costs=np.full((1, two), 2.6)
-    )
-    rule = replace(
-        one_node(0.0, 0.0, checked.num_events[0], weight=0.5, others=(other,)), costs=np.full((1, own), 2.6)
-    )
+    other = replace(one_node(0.0, 0.0, checked.num_events[0], pair=1, weight=0.5), costs=np.full((1, two), 2.6))
+    rule = replace(one_node(0.0, 0.0, checked.num_events[0], weight=0.5, others=(other,)), costs=np.full((1, own), 2.6))
     if words:
         with pytest.raises(CertificateError, match=words):
             rule_bound(checked, rule, (None,), None)

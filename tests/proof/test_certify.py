@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, checked_for, policy_values
 from tests.game.test_records import random_pairs
 from tests.problem.test_constraints import make_problem
-from tests.proof.lies import dressed
 from tests.proof.cases import KINDS, noisy_problem, random_policy, random_problem
+from tests.proof.lies import dressed
+from tests.proof.reading import CheckedProblem, checked_for, policy_values
 from tests.proof.test_checked import example, whole
 from tests.seeds import blocks
 from veil.engine.feasibility import other_targets
@@ -235,7 +235,9 @@ def test_an_error_may_be_up_to_four_times_what_is_found():
     veil.verify(dressed(replace(proof, quantities=(replace(proof.quantities[0], error=3.9 * found),))), problem, policy)
     for error in (0.0, 0.5 * found, 100 * found, 1.0):
         with pytest.raises(veil.CertificateError, match="return"):
-            veil.verify(dressed(replace(proof, quantities=(replace(proof.quantities[0], error=error),))), problem, policy)
+            veil.verify(
+                dressed(replace(proof, quantities=(replace(proof.quantities[0], error=error),))), problem, policy
+            )
 
 
 def test_windows_and_merged_histories_prove_a_part_where_the_tree_does_not_fit():

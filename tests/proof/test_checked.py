@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, Witness, policy_values, read_policy, rule_bound
 from tests.proof.cases import random_policy, random_problem
+from tests.proof.reading import CheckedProblem, Witness, policy_values, read_policy, rule_bound
 from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.common.errors import CertificateError, TooLargeError
 from veil.common.logs import log2_or_zero

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, policy_return, read_policy
 from tests.proof.cases import KINDS, random_policy, tiny_problem
+from tests.proof.reading import CheckedProblem, policy_return, read_policy
 from tests.proof.test_checked import example
 from veil.common.errors import CertificateError
 from veil.policy.history import Decisions, HistoryPolicy

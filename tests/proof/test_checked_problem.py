@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, checked_for, checked_pairs, read_policy
-from tests.game.test_records import random_pairs
 from tests.proof.cases import noisy_problem, random_policy, tiny_problem
 from tests.proof.exact import ExactProblem
+from tests.proof.reading import CheckedProblem, checked_pairs, read_policy
 from tests.proof.test_checked import example
 from tests.seeds import blocks
 from veil.common.clock import UNLIMITED
 from veil.common.errors import CertificateError
-from veil.game.records import solve_records_game
 from veil.policy.history import HistoryPolicy
 from veil.proof.checked_problem import can_delay
 from veil.proof.described import record_of

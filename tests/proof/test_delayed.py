@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, Witness, replace, rule_bound
 from tests.proof.cases import delayed_policy, noisy_problem, random_policy, seeing
 from tests.proof.exact import ExactProblem
 from tests.proof.lies import dressed
 from tests.proof.plain import code, saved
+from tests.proof.reading import CheckedProblem, Witness, replace, rule_bound
 from veil.common.errors import CertificateError
 from veil.engine.compile import build
 from veil.game.pairs import FullHistory, make_pairs
 from veil.proof.certificate import Certificate
-from veil.proof.claims import ProvenBound
 from veil.proof.certify import certify
+from veil.proof.claims import ProvenBound
 from veil.proof.verify import verify
 
 OWN_KINDS = ("markov", "timed", "states", "zones", "controller")
@@ -32,10 +32,10 @@ def random_rule(problem: veil.Problem, rng: np.random.Generator, multiplier: flo
     return Witness(graph.first, graph.following, -np.log2(rule), multiplier, "the whole history")
 
 
-def expected_pay(exact: ExactProblem, rule: ProvenBound, choose: dict[tuple[Any, ...], int]) -> Fraction:
+def expected_pay(exact: ExactProblem, bound: ProvenBound, choose: dict[tuple[Any, ...], int]) -> Fraction:
     """`E[w + λ G]` of a deterministic policy on (time, x, z, events before the current one), over all paths."""
     here = {((event,), x, exact.value(0, x, 0)): mass for x, event, mass in exact.starts()}
-    total, price, rule = Fraction(0), Fraction(rule.prices[0]), rule.rules[0]
+    total, price, rule = Fraction(0), Fraction(bound.prices[0]), bound.rules[0]
     for time in range(exact.horizon):
         after: dict[tuple[Any, ...], Fraction] = {}
         for (seen, x, z), mass in here.items():

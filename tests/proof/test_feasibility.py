@@ -1,15 +1,15 @@
 """Feasible means feasible: what searches and certificates say of a return, against fractions, at every scale."""
 
 import math
+from dataclasses import replace as replace_plain
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import veil
-from dataclasses import replace as replace_plain
-from tests.proof.reading import CheckedProblem, policy_return, read_policy
 from tests.proof.exact import ExactProblem, normalised
+from tests.proof.reading import CheckedProblem, policy_return, read_policy
 from tests.seeds import seeds
 from tests.unproven import solve
 from veil.common.errors import CertificateError, InfeasibleError

@@ -37,7 +37,7 @@ def tell(seeds: range, count: int) -> Counter[str]:
             except (CertificateError, TooLargeError):  # it does not hold, or cannot be checked
                 found["refused"] += 1
                 continue
-            assert truth.allows(told), (seed, told, [one for one in told.channels], told.quantities)
+            assert truth.allows(told), (seed, told, told.channels, told.quantities)
             found["true"] += 1
     return found
 
@@ -163,12 +163,19 @@ def test_memories_of_equal_names_are_told_apart(tmp_path: Path):
         assert code(saved(tmp_path / "result", problem, policy, told)) == 5
 
 
-@pytest.mark.parametrize("names", [(["beep", "beep & flash"], ["door", "flash & door"]), (["a", "a & b"], ["b & a", "b"])])
+@pytest.mark.parametrize(
+    "names", [(["beep", "beep & flash"], ["door", "flash & door"]), (["a", "a & b"], ["b & a", "b"])]
+)
 def test_observations_of_names_that_can_be_read_in_two_ways(names: tuple[list[str], list[str]], tmp_path: Path):
     """What several observers receive is told apart by number: the policy acts on the first, the second's bits count."""
     model = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), [0.5, 0.5])
-    one, two = (veil.Observer(table, list(named)) for table, named in zip((np.eye(2), [[0.9, 0.1], [0.2, 0.8]]), names, strict=True))
-    problem = veil.Problem(model, one, veil.LastState({1}), 2, pairs=[veil.Pair("p", two)], agent_sees_observations=True)
+    one, two = (
+        veil.Observer(table, list(named))
+        for table, named in zip((np.eye(2), [[0.9, 0.1], [0.2, 0.8]]), names, strict=True)
+    )
+    problem = veil.Problem(
+        model, one, veil.LastState({1}), 2, pairs=[veil.Pair("p", two)], agent_sees_observations=True
+    )
     policy = veil.MemoryPolicy.uniform(problem, veil.ObservationMemory(1, clock=False))
     claim = veil.certify(problem, policy, 1, hide="p")
     bits = veil.opacity(problem, policy, pair="p", method="exact").bits
@@ -192,7 +199,9 @@ def test_a_rule_that_proves_too_much_is_refused_by_both(tmp_path: Path):
     claim = veil.certify(problem, policy, 1)
     assert code(saved(tmp_path / "result", problem, policy, claim)) == 0
     channel = replace(claim.channels[0], lower=0.0)
-    told = replace(claim, bounds=(replace(claim.bounds[0], prices=(0.5,), upper=0.1),), channels=(channel,), best_known=None)
+    told = replace(
+        claim, bounds=(replace(claim.bounds[0], prices=(0.5,), upper=0.1),), channels=(channel,), best_known=None
+    )
     with pytest.raises(CertificateError):
         veil.verify(dressed(told), problem, policy)
     assert code(saved(tmp_path / "result", problem, policy, dressed(told))) == 5

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, policy_return, policy_values, read_policy
 from tests.proof.exact import ExactProblem, normalised
+from tests.proof.reading import CheckedProblem, policy_return, policy_values, read_policy
 from tests.proof.test_checked import example, whole
 from veil.common.clock import UNLIMITED
 from veil.common.errors import CertificateError, TooLargeError

@@ -3,19 +3,19 @@
 import math
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 import veil
-from tests.proof.reading import CheckedProblem, Witness, policy_values, replace, rule_bound
 from tests.game.test_records import random_pairs
 from tests.marks import chequered
 from tests.problem.test_constraints import make_problem
-from tests.proof.lies import dressed
 from tests.proof.cases import KINDS, random_policy, random_problem, tiny_problem
 from tests.proof.exact import ExactProblem, best_response, chooser, play
+from tests.proof.lies import dressed
+from tests.proof.reading import CheckedProblem, Witness, policy_values, replace, rule_bound
 from tests.seeds import blocks, seeds
 from veil.common.clock import Clock
 from veil.common.errors import CertificateError
@@ -113,7 +113,11 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(block: range):
         assert rule_bound(CheckedProblem(problem), witness, (problem.min_return,), None) == np.inf  # type: ignore[arg-type]
         for wrong in (0.0, 0.5, certificate.upper, 100.0):
             with pytest.raises(CertificateError):
-                verify(dressed(replace(certificate, bounds=(replace(witness, upper=wrong),), best_known=None)), problem, policy)
+                verify(
+                    dressed(replace(certificate, bounds=(replace(witness, upper=wrong),), best_known=None)),
+                    problem,
+                    policy,
+                )
 
 
 @pytest.mark.parametrize("block", blocks(40, 40, 10))
@@ -245,8 +249,6 @@ def test_weights_of_a_game_that_fall_short_of_one_are_raised(weights: tuple[floa
     verify(proof, problem, policy)
 
 
-
-
 def put(claim: veil.Certificate, number: int, **changes: Any) -> veil.Certificate:
     """The certificate with a channel that claims something else."""
     one = replace(claim.channels[number], **changes)
@@ -274,7 +276,7 @@ def test_upper_bounds_are_as_proven_and_no_smaller():
     exact = replace(proof, bounds=(replace(proof.bounds[0], upper=least),))
     verify(dressed(exact), problem, policy)
     less = replace(proof, bounds=(replace(proof.bounds[0], upper=math.nextafter(least, 0)),))
-    with pytest.raises(CertificateError, match="upper bound: .* is claimed"):
+    with pytest.raises(CertificateError, match=r"upper bound: .* is claimed"):
         verify(dressed(less), problem, policy)
 
 

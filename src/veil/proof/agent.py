@@ -63,8 +63,8 @@ class Agent:
 def read_agent(path: str | Path) -> Agent:
     """The policy in a file.
 
-    **Raises:** `CertificateFileError` where there is none or it cannot be read; `CertificateError` where it is no policy, or one
-    whose table only the package can compute.
+    **Raises:** `CertificateFileError` where there is none or it cannot be read; `CertificateError` where it is no policy, or
+    one whose table only the package can compute.
     """
     try:
         kind, table = read_table(path)

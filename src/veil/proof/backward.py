@@ -21,7 +21,7 @@ _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
 _LARGEST_KEY = 2**62  # of the numbers that stand for tuples of nodes, hidden states and values
 
 Keys = Int[np.ndarray, " n"]
-"""Numbers `(nodes · N + x) · Z + z` for (a node of each observer, hidden state, values of the secrets); negative without a node."""
+"""Numbers `(nodes · N + x) · Z + z`: nodes of the observers, hidden state, values of the secrets; negative without a node."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,8 @@ class Certificate(Value):
     **Attributes:**
 
     - `quantities`: what the policy earns, the return first, then the quantities of all constraints, each with its bound.
-    - `channels`: what the policy hides: in the problem's own channel, then in those that are hidden or have bounds. `hidden`: the
+    - `channels`: what the policy hides: in the problem's own channel, then in those that are hidden or have bounds.
+    `hidden`: the
       numbers of those whose least is bounded.
     - `bounds`: upper bounds over all policies that meet every constraint on a quantity and keep the lower bounds `min` of
       channels; an upper bound `max` is not convex and is left out. The first is over all policies; a second one, if it is

@@ -45,7 +45,7 @@ _WINDOWS_SHARE = 1 / 2  # of what is then left, for windows; merged histories, b
 _MOST_MOVES = 2**23  # of a step with histories: a few seconds, at about 80 bytes each
 _PRUNINGS = (1e-12, 1e-10, 1e-8, 1e-7)  # of a window that does not fit, from the one that costs least bits
 _MERGINGS, _MERGE_PRUNE = (256, 1024, 4096, 16384), 1e-9  # histories that a layer keeps apart, and rarer ones left out
-_SAMPLE_SHARE = 1 / 4  # of the time that is then left, for statistical claims
+_SAMPLE_SHARE = 1 / 2  # of the time that is then left, for statistical claims
 _SEQUENCES, _LEAST_SEQUENCES = 20_000, 256  # of a statistical claim
 _WORTH_DRAWING = 0.02  # bits between the proven bound and the mean of draws from which on one is made
 _MARGIN = 1.8  # widths between the mean and what is claimed, so that other draws bear it out
@@ -289,7 +289,9 @@ class _Proving:
             return one
         sampler = Sampler(problem, self.content)
         try:
-            begin, size = clock.spent, min(sampler.batch, _LEAST_SEQUENCES)
+            size = sampler.batch
+            sampler.draw(2, self.random, clock)  # makes the steps
+            begin = clock.spent
             bits = sampler.draw(size, self.random, clock)
             pace = (clock.spent - begin) / size
             count = int(min(_SEQUENCES, 0.8 * clock.left / max(pace, 1e-9)))

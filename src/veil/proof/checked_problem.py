@@ -82,10 +82,12 @@ class CheckedProblem:
     The hidden state is `x = (k · M + m) · S + s`: the model that runs, what the secrets remember, the state. The memory m is
     that of the problem's own channel, and of each channel asked about beside it: `memory_of(channel, x)`.
 
-    **Attributes:** `start`: `(x, events, probability)`, with one column of events for each observer; `at(time)`: the `Moves` that
+    **Attributes:** `start`: `(x, events, probability)`, with one column of events for each observer; `at(time)`: the `Moves`
+    that
     arrive at a time. `observers`, each sequence of observations once, and `place[channel]`: which of them that of a channel
     is. `terms`: the most moves of one (x, a), or observations of one x. For each x: `available (N, A)`. `labels`: the secrets
-    that are asked about, each once, and `digit[channel]`: which is that of a channel. The value z has a digit for each, 0 before
+    that are asked about, each once, and `digit[channel]`: which is that of a channel. The value z has a digit for each, 0
+    before
     it is settled; `values`: how many z there are. `secret_time`: of the first. `paid`: what is bounded, the return first.
     `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`. `defect` is ρ of all distributions. Where the
     secret is a whole path, `path (N)` is what it shows of x, and `tells_state`: path and events tell every x. `untimed`: an

@@ -63,8 +63,10 @@ class Draws:
 class Verification(Value):
     """What was recomputed.
 
-    **Attributes:** `channels`: for each channel of the certificate, by number, the values of the policy that are proven; `uppers`:
-    each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of the channel.
+    **Attributes:** `channels`: for each channel of the certificate, by number, the values of the policy that are proven;
+    `uppers`:
+    each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of the
+    channel.
     """
 
     channels: dict[int, PolicyValues]
@@ -166,7 +168,7 @@ class _Check:
         drawn = one.number == 0 and any(each.sequences for each in claim.quantities)
         found = policy_values(
             problem, self.policy, one.window, one.prune, claim.values, bounds=bounds, goal=claim.goal, merge=one.merge,
-            clock=self.clock, quantities=one.number == 0 and not drawn, bits=not (one.lower == 0 and one.upper >= problem.most_bits),
+            clock=self.clock, quantities=one.number == 0 and not drawn, bits=one.lower > 0 or one.upper < problem.most_bits,
         )  # fmt: skip
         within = one.lower <= found.lower and found.upper <= one.upper
         require(

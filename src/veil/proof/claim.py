@@ -221,7 +221,7 @@ def _check_quantities(claim: Certificate, record: Record) -> None:
 
 
 def _check_channels(claim: Certificate, record: Record) -> None:
-    """Raise `CertificateError` unless the channels are those of the problem with its bounds, and what is hidden is among them."""
+    """Raise `CertificateError` unless the channels are those of the problem, with its bounds, the hidden ones among them."""
     inside = all(0 <= number < len(record.channels) for number in claim.hidden)
     require(inside, f"hidden: it is {claim.hidden}, expected numbers of channels")
     numbers = tuple(one.number for one in claim.channels)

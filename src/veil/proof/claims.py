@@ -1,4 +1,4 @@
-"""The items of a certificate: what is claimed of each quantity and channel, and the bounds over all policies with their rules."""
+"""The items of a certificate: what is claimed of quantities and channels, and bounds over all policies with their rules."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,8 @@ from ..common.values import Value
 class ProvenQuantity(Value):
     """What is claimed of a quantity under the policy; the return is the first of a certificate.
 
-    **Attributes:** `name`; `relation`, `"≥"` or `"≤"`; `bound`, a number, also where a percentage was asked for, None where there
+    **Attributes:** `name`; `relation`, `"≥"` or `"≤"`; `bound`, a number, also where a percentage was asked for, None where
+    there
     is none; `value` of the quantity, within `error`; `met`: it is within its bound, without a tolerance. `sequences`: 0 where
     this is proven; otherwise it holds with confidence, over so many of the verifier's own draws.
     """
@@ -101,8 +102,8 @@ class ObserverRule(Value):
     """The observer of a channel in the proof of an upper bound: its memory and its rule of inference.
 
     `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
-    `costs[node, z] = −log2 q(z|node)` at time T, `Σ_z 2^−cost ≤ 1`, infinite where it excludes z. `memory` says in words what it
-    remembers; `channel`: the number of its channel; `weight`: of its bits in the bound.
+    `costs[node, z] = −log2 q(z|node)` at time T, `Σ_z 2^−cost ≤ 1`, infinite where it excludes z. `memory` says in words
+    what it remembers; `channel`: the number of its channel; `weight`: of its bits in the bound.
 
     For a secret that is a whole path the rule is one of states before others, `q_t(x_t|x_{t+1},node)` and `q_T(x_T|node)`:
     `path_keys[t]` lists the triples (node, x_{t+1}, x_t) that it does not exclude, in order, with x_{t+1} = 0 at t = T, and
@@ -124,8 +125,8 @@ class ProvenBound(Value):
     """An upper bound in bits on the least of the hidden channels, over all policies that meet the constraints.
 
     **Attributes:** `delay`: 0 for all policies; 1 for those whose choice at time t depends on the states up to t and on the
-    observations up to t − 1, not on that of t. Every policy that does not see the observations is among these. `upper`, in bits;
-    `prices`: the multiplier of each quantity, in bits per unit of it; `rules`: the observers that prove the bound.
+    observations up to t − 1, not on that of t. Every policy that does not see the observations is among these. `upper`, in
+    bits; `prices`: the multiplier of each quantity, in bits per unit of it; `rules`: the observers that prove the bound.
     """
 
     delay: int
@@ -139,11 +140,11 @@ class Register(Value):
     """What the agent remembers, as an automaton: of a memory policy, or of a history policy that acts on several observers.
 
     Of a memory policy: `codes`: for each row of its table `row of the problem · n + memory`, in order, `n` being the length of
-    `step`; `start[s, event + 1]` at time 0, event -1 for none, and `step[memory, s, s', event]`, where an axis of length 1 stands
-    for what does not matter; `nodes`: above 1 if the agent chooses its next memory, among so many, with the action.
+    `step`; `start[s, event + 1]` at time 0, event -1 for none, and `step[memory, s, s', event]`, where an axis of length 1
+    stands for what does not matter; `nodes`: above 1 if the agent chooses its next memory, among so many, with the action.
 
-    Of a history policy: `start` and `step` of the memory m in its situations `(k · M + m) · S + s`; `label (1, M, S)`: the value
-    that it acts on once the time is `time`.
+    Of a history policy: `start` and `step` of the memory m in its situations `(k · M + m) · S + s`; `label (1, M, S)`: the
+    value that it acts on once the time is `time`.
     """
 
     start: Int[np.ndarray, "s f"]

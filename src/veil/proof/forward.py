@@ -48,7 +48,8 @@ class ForwardPass:
     `memory`, `x`, `z` and `mass`. With `apart=False` all histories are one, and the pass is the law of (memory, x, z).
 
     `roundings` counts the roundings behind the worst weight, `most_in_a_step` those of one step, `defect` is ρ of all rows
-    used. The events of a history are those of the observer of the first channel asked about, and the policy may act on more. Weights below `below`
+    used. The events of a history are those of the observer of the first channel asked about, and the policy may act on more.
+    Weights below `below`
     are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for all; `charged`: bits that merging
     may have cost. `sums`: what is paid of each quantity of the problem.
 

@@ -81,7 +81,8 @@ def best_observer(
 
     **Arguments:** `bounds` of the constraints; `values`, what is earned after the horizon; `gap`, bits at which a game ends;
     `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is; `delay`: 1 to search
-    also for the observer of agents that learn each observation one step late; `channel`: the number of the one whose bits count.
+    also for the observer of agents that learn each observation one step late; `channel`: the number of the one whose bits
+    count.
     """
     delay = delay if _matters(problem) else 0
     asked = problem.channels[channel]

@@ -17,6 +17,7 @@ from .arithmetic import require
 FORM = "veil problem, form 2"
 SILENT_FOREVER = -1  # in `times`: nothing is received before the last time
 _MOST_STEPS = 10**6
+_SINGLE: tuple[int, ...] = ()  # the shape of one number
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,8 @@ class ModelRecord:
 class ObserverRecord:
     """What an observer receives.
 
-    **Attributes:** `observations`, O; `on_actions`: what it receives depends on the action; `tables`: one `(S, O)`, or one for each action; `at`: those of single times, by the number of
+    **Attributes:** `observations`, O; `on_actions`: what it receives depends on the action; `tables`: one `(S, O)`, or one
+    for each action; `at`: those of single times, by the number of
     the time: t is t, the last one -1, and time t if it is the last `-2 - t`; `times` at which it receives any, None for all,
     `(-1,)` for the last alone; `silent`: the observation that it receives at other times; `sees_actions`; `sees_first`: whether
     it receives one at time 0; `untimed`: it does not notice silent steps.
@@ -78,7 +80,8 @@ class ChannelRecord:
     """A secret and the observer who wants it.
 
     **Attributes:** `name`; `min`, `max`: bounds in bits, or None; `receives`: the number of the channel whose sequence of
-    observations its observer receives; `time` at which the secret is settled, `values`: how many it has, `label (K or 1, M, S)`,
+    observations its observer receives; `time` at which the secret is settled, `values`: how many it has, `label (K or 1, M,
+    S)`,
     -1 for none; `start (S)`, `step (M, S)` of its memory; `weights (K)` of the models; `known (K, M)`: what the agent knows of
     model and memory; `path (S)`: what a secret that is a whole path shows of each state; `believes`: its observer has a belief.
     """
@@ -101,7 +104,8 @@ class ChannelRecord:
 
 @dataclass(frozen=True, eq=False)
 class QuantityRecord:
-    """An expected sum that is bounded: `E[Σ_t d^t rewards + d^T terminal]`, `sign` +1 where it must be `bound` or more, −1 or less.
+    """An expected sum that is bounded: `E[Σ_t d^t rewards + d^T terminal]`, `sign` +1 where it must be `bound` or more, −1
+    or less.
 
     `bound` may be None, a number, or a percentage of what policies can reach. `rewards (K, S, A)`, `terminal (K, M, S)`.
     """
@@ -121,7 +125,7 @@ class QuantityRecord:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A problem: its models, channels (its own first), quantities (the return first), horizon, and `digest`, its fingerprint."""
+    """A problem: models, channels (its own first), quantities (the return first), horizon; `digest` is its fingerprint."""
 
     models: tuple[ModelRecord, ...]
     channels: tuple[ChannelRecord, ...]
@@ -209,7 +213,7 @@ class _Fields:
         return [self._sized().decode("utf-8", "surrogatepass") for _ in range(self._size())]
 
     def integer(self, tag: str) -> int:
-        return int(self.integers(tag, ()).item())
+        return int(self.integers(tag, _SINGLE).item())
 
     def count(self, tag: str, most: int = 2**40) -> int:
         found = self.integer(tag)
@@ -231,7 +235,7 @@ class _Fields:
             self._begin(tag)
             return None
         if kind != b"s":
-            return float(self.floats(tag, ()).item())
+            return float(self.floats(tag, _SINGLE).item())
         text = self.texts(tag)
         share = text[0].removesuffix("%") if len(text) == 1 else ""
         require(share.replace(".", "", 1).isascii() and _is_share(share), f"problem: {tag} is {text!r}")

@@ -31,7 +31,7 @@ ROUNDS = 3  # of draws until a claim is borne out, each with four times the sequ
 MOST_SEQUENCES = 10**7
 _MOST_KEPT = 2**24  # entries of all steps that are kept between batches
 _MOST_NUMBERS = 2**24  # of the messages of a batch, 128 MiB
-_LARGEST_BATCH = 4096
+_LARGEST_BATCH = 256  # whose messages stay in the cache of a processor
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def interval(draws: Float[np.ndarray, " n"], low: float, high: float, doubt: flo
 class _Step:
     """The moves of one decision between the entries (memory, x, z) that are reached, in the order of the entries they leave.
 
-    `source`, `target`: entries before and after; `event` of the observer; `ends`: running sums of the probabilities; `tables`: for
-    each event the moves as a table `(after, before)`; `size`: how many entries there are after.
+    `source`, `target`: entries before and after; `event` of the observer; `ends`: running sums of the probabilities;
+    `tables`: for each event the moves as a table `(after, before)`; `size`: how many entries there are after.
     """
 
     source: Int[np.ndarray, " m"]
@@ -237,7 +237,7 @@ def _moved(step: _Step, at: Int[np.ndarray, " n"], random: np.random.Generator) 
 def _filtered(
     step: _Step, seen: Int[np.ndarray, " n"], message: np.ndarray, spent: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The beliefs after an event of each run; and of each entry the entropy of the path that leads to it, if `spent` is given."""
+    """The beliefs after an event of each run; if `spent` is given, also the entropy of the paths that lead to each entry."""
     after = np.zeros((step.size, len(seen)))
     paths = None if spent is None else np.zeros_like(after)
     for event in np.unique(seen).tolist():
