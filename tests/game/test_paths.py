@@ -97,7 +97,7 @@ def check(seed: int) -> int:
     found = veil.verify(certificate, problem, policy)
     assert certificate.lower <= bits <= certificate.upper + 1e-9
     assert certificate.lower == pytest.approx(bits, abs=1e-9)
-    assert found.policy.expected_return == pytest.approx(earned(problem, choice), abs=1e-9)
+    assert found.policy.quantities[0].value == pytest.approx(earned(problem, choice), abs=1e-9)
     threshold, compared = certificate.threshold, 0
     for number in range(4):
         other = remembering(problem, np.random.default_rng([seed, number]))

@@ -166,7 +166,7 @@ def read_record(content: bytes) -> Record:
     require(fields.texts("form") == [FORM], "problem: it has an unknown form")
     models = tuple(_read_model(fields) for _ in range(fields.count("models")))
     sizes = {(one.rewards.shape, one.discount) for one in models}
-    require(len(sizes) == 1 and len(models) > 0, "problem: its models are not of one size and discount")
+    require(len(sizes) == 1 and bool(models), "problem: its models are not of one size and discount")
     (states, actions), num_models = models[0].rewards.shape, len(models)
     shape = num_models, states, actions
     begin = fields.place
