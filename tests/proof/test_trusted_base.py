@@ -13,7 +13,7 @@ from veil.proof.described import content_of, described
 from veil.proof.record import read_record
 
 BASE = "veil.proof.checking"
-MOST_LINES = 5100
+MOST_LINES = 4600
 
 
 def lines(modules: set[str]) -> int:
@@ -25,14 +25,13 @@ def test_the_trusted_base_is_small():
     table = {name: lines({name}) for name in sorted(found)}
     assert lines(found) <= MOST_LINES, table
     rooms = {name.split(".")[1] for name in found if "." in name}
-    assert rooms == {"common", "policy", "proof"}
-    assert {name for name in found if name.startswith("veil.policy")} == {"veil.policy", "veil.policy.files"}
+    assert rooms == {"common", "proof"}
 
 
 def test_it_loads_nothing_else():
     code = f"import sys, {BASE}; print(*(name for name in sys.modules if name.startswith('veil.')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert set(done.stdout.split()) <= reached(BASE)
+    assert set(done.stdout.split()) - {"veil.common.writers"} <= reached(BASE)  # which the package itself loads
 
 
 def test_bytes_and_tables_are_enough():

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from ..common.rounding import lower_text, trivial_words, upper_text
 from ..common.values import Value
+from ..common.writers import writer
 from .arithmetic import FLOOR
 from .claims import ProvenBound, ProvenChannel, ProvenQuantity, Register
 
@@ -234,9 +235,7 @@ class Certificate(Value):
 
         **Raises:** `CertificateError` where it cannot be written.
         """
-        from .certificate_file import save_certificate
-
-        save_certificate(self, path)
+        writer("certificate")(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Certificate":
@@ -245,6 +244,4 @@ class Certificate(Value):
         **Raises:** `CertificateError` where a file is damaged, saying which and how; `CertificateFileError`, which derives from
         it, where one is missing or cannot be read.
         """
-        from .certificate_file import load_certificate
-
-        return load_certificate(path)
+        return writer("certificate from a file")(path)

@@ -9,7 +9,7 @@ from ..common.values import same
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .agent import read_agent
+from .agent_file import read_agent
 from .certificate import Certificate
 from .checking import Draws, Verification, check
 from .described import described, policy_words, record_of
