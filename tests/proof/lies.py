@@ -11,6 +11,7 @@ import numpy as np
 import veil
 from tests.game.test_records import random_pairs
 from tests.proof.cases import KINDS, constrained, noisy_problem, random_policy, random_problem, with_path
+from veil.engine.return_range import threshold
 from veil.game.records import solve_records_game
 from veil.game.solve import solve_game
 from veil.proof.certificate import Certificate
@@ -62,7 +63,7 @@ def _best(problem: veil.Problem, names: tuple[str, ...]) -> float:
         return -np.inf
     if names != ("own",):
         return solve_records_game(problem, names, gap=1e-3).lower
-    return solve_game(problem, threshold=problem.min_return, iterations=60).lower  # type: ignore[arg-type]
+    return solve_game(problem, threshold=threshold(problem), iterations=60).lower
 
 
 def honest(seed: int) -> tuple[veil.Problem, veil.Policy, Certificate]:

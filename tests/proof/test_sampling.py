@@ -48,7 +48,9 @@ def claims(seeds: range, count: int = DRAWS) -> int:
         assert found.lower - 1e-9 <= bits <= found.upper + 1e-9, seed
         logarithm = math.log(4 / DOUBT)
         width = math.sqrt(2 * draws.var(ddof=1) * logarithm / count) + 7 * most * logarithm / (3 * (count - 1))
-        assert bits - max(0.0, found.mean - 1.8 * found.width) <= 2 * width + 5 * draws.std() / math.sqrt(count) + 1e-9, seed
+        assert (
+            bits - max(0.0, found.mean - 1.8 * found.width) <= 2 * width + 5 * draws.std() / math.sqrt(count) + 1e-9
+        ), seed
     return made
 
 

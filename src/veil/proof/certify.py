@@ -39,7 +39,7 @@ _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
 # Of that, to follow all histories, and seconds more, which small problems need, and small windows after a short limit.
 _EXACT_SHARE, _GRACE = 1 / 3, 0.5
-_RETURN_SECONDS = 1.0  # for the policy's return in any case, without which there is no certificate
+_RETURN_SHARE, _RETURN_SECONDS = 0.7, 0.5  # for the policy's return in any case, without which there is no certificate
 _PATH_SHARE = 1 / 2  # the same where a whole path is secret: a window holds only its last part, so there are none
 _WINDOWS_SHARE = 1 / 2  # of what is then left, for windows; merged histories, better where memory lasts, get the rest
 _MOST_MOVES = 2**23  # of a step with histories: a few seconds, at about 80 bytes each
@@ -78,7 +78,7 @@ def certify(
 
     - `policy`: a Markov, time-dependent, memory or history policy.
     - `time_limit`: seconds, 60 by default. At most a third is used for the policy's own opacity, the rest for the search
-      for rules. One pass over the horizon, for the return, must fit (one second more is allowed for it).
+      for rules. One pass over the horizon, for the return, must fit (or be drawn; one second more is allowed for it).
     - `goal`: `"opaque"` or `"transparent"`, as for `veil.solve`.
     - `hide`: the pairs whose least is proven, separated by commas, as for `veil.solve`.
     - `gap`: the search for a rule ends when its bounds are this many bits apart.
@@ -383,7 +383,7 @@ class _PolicyPart:
             share = _EXACT_SHARE if self.problem.path is None else _PATH_SHARE
             if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
-                least = (whole or clock).share(more=_RETURN_SECONDS)
+                least = (whole or clock).share(_RETURN_SHARE, more=_RETURN_SECONDS)
                 if not self._try([self.trivial], least, MOST_MOVES):
                     raise TooLargeError(
                         f"the return of the policy could not be proven in {least.spent:.1f} s, and without it there is no"

@@ -128,9 +128,12 @@ class Sampler:
         drawn = _drawn(np.cumsum(mass), np.zeros(count), np.full(count, mass.sum()), random)
         x, seen = x[drawn], tuple(column[drawn] for column in events)
         memory, z = policy.remembers(0, x, x, x, seen), problem.settled(0, x, 0 * x)
-        sums = np.zeros((len(problem.paid), count))
+        sums, totals, known = np.zeros((len(problem.paid), count)), np.zeros(0), None
         for time in range(problem.horizon):
             clock.check()
+            if problem.at(time + 1) is not known:
+                known = problem.at(time + 1)
+                totals = np.append(0.0, np.cumsum(known.chance))
             choices, moves = policy.choices(time, memory, x, z if problem.path is None else 0 * z), problem.at(time + 1)
             defect_of(choices.sum(axis=1), choices.shape[1], "policy")
             ends = np.cumsum(choices, axis=1)
@@ -138,7 +141,7 @@ class Sampler:
             action, node = np.divmod(np.minimum(choice, choices.shape[1] - 1), policy.nodes)
             for k, one in enumerate(problem.paid):
                 sums[k] += one.discount**time * one.given[0][x, action]
-            row, totals = x * problem.actions + action, np.append(0.0, np.cumsum(moves.chance))
+            row = x * problem.actions + action
             begin, end = np.searchsorted(moves.row, [row, row + 1])
             move = np.clip(_drawn(totals[1:], totals[begin], totals[end], random), begin, end - 1)
             y, seen = moves.target[move], tuple(column[move] for column in moves.events)
