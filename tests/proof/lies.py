@@ -52,7 +52,7 @@ class Truth:
                 break
             far = abs(one.value - value) > one.error + OFF * (1 + abs(value))
             missed = one.bound is not None and one.sign * (value - one.bound)
-            if far or (one.met and missed is not False and missed < -OFF) or (not one.met and missed > OFF):
+            if far or (one.met and missed is not False and missed < -OFF):  # not met: nothing is claimed of the bound
                 return False
         return all(one.upper >= self.best - OFF for one in claim.bounds if not one.delay)
 
