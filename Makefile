@@ -13,7 +13,7 @@ QUICK := tests/laws tests/test_contract.py tests/test_public.py tests/test_objec
   tests/problem/test_secrets.py tests/problem/test_together.py tests/policy/test_memory.py tests/engine/test_walks.py \
   tests/engine/test_returns.py tests/measure/test_against_oracle.py \
   tests/measure/test_pairs_by_all_runs.py tests/game/test_rules.py tests/game/test_multiplier.py \
-  tests/proof/test_backward.py tests/proof/test_forgeries.py tests/planning/test_gradients.py \
+  tests/proof/test_backward.py tests/proof/test_lies.py tests/planning/test_gradients.py \
   tests/planning/test_extremes.py tests/formats/test_scenario.py tests/formats/test_policies.py tests/formats/test_results.py
 
 .DEFAULT_GOAL := help

@@ -19,6 +19,7 @@ GRID = """
 """
 FOLDER = Path("out") / "demo"
 FLOOR_SECONDS = 30
+PROOF_SECONDS = 20
 
 
 def row(name: str, bits: float | None, returned: float | None, bound: float | None, seconds: float | None) -> None:
@@ -75,7 +76,7 @@ def main() -> None:
 
 
 def plan_floor() -> None:
-    """A time-dependent policy for a floor of about a thousand cells, on sampled gradients."""
+    """A time-dependent policy for a floor of about a thousand cells, on sampled gradients, with what can be claimed of it."""
     problem = floor(8)
     print(
         f"\nplanning on a floor of {problem.num_states:,} cells, T = {problem.horizon}, for {FLOOR_SECONDS} s …",
@@ -83,8 +84,11 @@ def plan_floor() -> None:
     )
     solution = veil.solve(problem, memory="timed", time_limit=FLOOR_SECONDS, certificate=False)
     print(solution.summary())
+    proof = veil.certify(problem, solution.policy, PROOF_SECONDS)
+    veil.verify(proof, problem, solution.policy)
+    print(f"\nThe policy {proof.summary()}")
     report = FOLDER / "floor.html"
-    write_report(report, problem, solution)
+    write_report(report, problem, solution, certificate=proof)
     print(f"\nReport (HTML): {report.resolve()}")
 
 

@@ -6,8 +6,13 @@ from .common.writers import WRITERS
 
 __version__ = "0.2.0.dev0"
 
-# `Problem.save` and `Solution.save` write files, by rooms that come after theirs.
-WRITERS |= {"problem": "veil.formats.registry:write_problem", "solution": "veil.formats.results.folder:save_solution"}
+# `Problem.save`, `Solution.save`, `Certificate.save` and `Certificate.load` use files, by modules that come after theirs.
+WRITERS |= {
+    "problem": "veil.formats.registry:write_problem",
+    "solution": "veil.formats.results.folder:save_solution",
+    "certificate": "veil.proof.certificate_file:save_certificate",
+    "certificate from a file": "veil.proof.certificate_file:load_certificate",
+}
 
 # The public names are listed, with their modules, in `__init__.pyi`; each is imported when it is first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

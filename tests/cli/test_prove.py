@@ -36,8 +36,17 @@ def test_a_certificate_of_its_own(result: Path):
 def test_a_changed_claim(result: Path, field: str):
     path = result / "certificate.json"
     claim = json.loads(path.read_text("utf-8"))
-    worse = {"lower": claim["upper"] + 1, "upper": claim["lower"], "expected_return": claim["expected_return"] + 0.1}
-    path.write_text(json.dumps(claim | {field: worse.get(field, "0" * 64)}), encoding="utf-8")
+    wrong = json.loads(json.dumps(claim))
+    (channel, *_), (bound, *_), (earned, *_) = (wrong[name] for name in ("channels", "bounds", "quantities"))
+    if field == "lower":
+        channel["lower"] = channel["upper"] = bound["upper"] + 1
+    elif field == "upper":
+        bound["upper"] = channel["lower"] / 2
+    elif field == "expected_return":
+        earned["value"] += 0.1
+    else:
+        wrong[field] = "0" * 64
+    path.write_text(json.dumps(wrong), encoding="utf-8")
     assert veil("verify", result).code == shared.REJECTED
     path.write_text(json.dumps(claim), encoding="utf-8")
 

@@ -12,12 +12,13 @@ from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.responses import AgentProblem
 from veil.game.solve import solve_game
 from veil.proof.checked_problem import can_delay
+from veil.proof.described import record_of
 
 
 def cases(number: int) -> list[tuple[int, veil.Problem]]:
     """Random problems whose observations depend on the state alone, by their seeds."""
     found = ((seed, small(seed, work=400, most_pairs=600)[1]) for seed in range(10**6))
-    good = ((seed, problem) for seed, problem in found if can_delay(problem) and problem.horizon)
+    good = ((seed, problem) for seed, problem in found if can_delay(record_of(problem)) and problem.horizon)
     return [next(good) for _ in range(number)]
 
 

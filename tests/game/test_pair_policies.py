@@ -12,7 +12,7 @@ from tests.game.all_paths import hidden_bits
 from tests.game.test_records import random_pairs, random_secrets
 from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
-from tests.proof.test_second_verifier import code, saved
+from tests.proof.plain import code, saved
 from tests.seeds import in_blocks
 from veil.game.records import solve_records_game
 

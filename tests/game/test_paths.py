@@ -18,6 +18,7 @@ from veil.game.rule_tables import PathTable
 from veil.game.solve import solve_game
 from veil.policy.history import HistoryPolicy
 from veil.proof.checked_problem import CheckedProblem
+from veil.proof.described import record_of
 
 
 def case(seed: int, *, states: bool = False) -> tuple[veil.Problem, np.ndarray | None]:
@@ -96,7 +97,7 @@ def check(seed: int) -> int:
     found = veil.verify(certificate, problem, policy)
     assert certificate.lower <= bits <= certificate.upper + 1e-9
     assert certificate.lower == pytest.approx(bits, abs=1e-9)
-    assert found.policy.expected_return == pytest.approx(earned(problem, choice), abs=1e-9)
+    assert found.policy.quantities[0].value == pytest.approx(earned(problem, choice), abs=1e-9)
     threshold, compared = certificate.threshold, 0
     for number in range(4):
         other = remembering(problem, np.random.default_rng([seed, number]))
@@ -121,7 +122,7 @@ def test_no_violations_in_two_thousand(block: int) -> None:
 def test_the_game_and_the_verifier_agree_on_what_the_events_tell(seed: int) -> None:
     for number in range(seed, seed + 5):
         problem, _ = random_problem(number)
-        assert show_path(build(problem)).is_unifilar == CheckedProblem(problem).tells_state
+        assert show_path(build(problem)).is_unifilar == CheckedProblem(record_of(problem)).tells_state
 
 
 @in_blocks(6, 6)

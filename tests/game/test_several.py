@@ -8,7 +8,7 @@ import pytest
 import veil
 from tests.game.plain_game import PlainGame
 from tests.problem.test_constraints import make_problem
-from tests.proof.test_second_verifier import code, saved
+from tests.proof.plain import code, saved
 from tests.seeds import in_blocks
 from veil.common.clock import Clock
 from veil.engine.feasibility import best_mixture, other_targets

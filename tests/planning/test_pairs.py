@@ -9,7 +9,7 @@ import pytest
 
 import veil
 from tests.planning.small_problems import FEW, two_sensors
-from tests.proof.test_second_verifier import code
+from tests.proof.plain import code
 
 FAST: Any = FEW | {"memory": "timed", "starts": 3, "iterations": 100}
 

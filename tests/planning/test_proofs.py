@@ -79,7 +79,9 @@ def test_a_proof_that_did_not_finish_is_told_from_what_was_measured(problem: vei
     assert solution.certificate is not None
     assert "not proven" not in solution.summary()
     for lower, own in ((0.125, True), (0.0, False)):
-        short = replace(solution, certificate=replace(solution.certificate, lower=lower)).summary()
+        (one,) = solution.certificate.channels
+        proof = replace(solution.certificate, channels=(replace(one, lower=lower, window=(0, 99)),))
+        short = replace(solution, certificate=proof).summary()
         assert "not proven within the limit: raise time_limit or certificate_time_limit" in short
         assert ("this policy at least 0.125000 bits, any policy at most" in short) is own
 

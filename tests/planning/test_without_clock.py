@@ -16,6 +16,7 @@ from veil.planning.channels import Asked, exact_loss, make_backend, make_sampled
 from veil.planning.policy_class import Space, make_space
 from veil.proof.backward import rule_bound
 from veil.proof.checked_problem import CheckedProblem
+from veil.proof.described import record_of
 from veil.proof.feasibility import bounds_of
 
 QUICK = {"starts": 2, "iterations": 25, "certificate": False}
@@ -170,15 +171,16 @@ def test_certificates_have_rules_of_strings(seed):
     assert timed.upper < proof.upper
     with pytest.raises(veil.CertificateError):
         veil.verify(replace(timed, problem_hash=proof.problem_hash), problem, found.policy)
-    assert proof.witness is not None
-    assert timed.witness is not None
     with pytest.raises(veil.CertificateError, match="more than the string"):
-        rule_bound(CheckedProblem(problem), timed.witness, bounds_of(problem), None)
-    last, costs = proof.witness.following[-1].copy(), proof.witness.costs
+        rule_bound(CheckedProblem(record_of(problem)), timed.bounds[0], bounds_of(problem), None)
+    rule = proof.bounds[0].rules[0]
+    last, costs = rule.following[-1].copy(), rule.costs
     ways = np.bincount(last[last >= 0])
     node = next(node for node, target in enumerate(last[:, 0]) if target >= 0 and ways[target] > 1)
     costs = np.concatenate([costs, costs[last[node, 0]][None]])
     last[node, 0] = len(costs) - 1  # a silent last step leads to a copy of the node of its string
-    split = replace(proof.witness, following=(*proof.witness.following[:-1], last), costs=costs)
+    split = replace(rule, following=(*rule.following[:-1], last), costs=costs)
     with pytest.raises(veil.CertificateError, match="more than the string"):
-        rule_bound(CheckedProblem(problem), split, bounds_of(problem), None)
+        rule_bound(
+            CheckedProblem(record_of(problem)), replace(proof.bounds[0], rules=(split,)), bounds_of(problem), None
+        )

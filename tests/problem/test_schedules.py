@@ -173,7 +173,7 @@ def test_certificates_against_observers_without_a_clock(kind: str) -> None:
         assert clock - 1e-12 <= veil.opacity(asked, policy, "exact").bits <= min(proof.upper, found.policy.upper)
         assert "without a clock" in proof.bound_class
     own, timed = (veil.certify(one, policy, time_limit=2) for one in (problem, problem.with_clock()))
-    forged = replace(own, witness=timed.witness, upper=timed.upper, best_known=None)
+    forged = replace(own, bounds=timed.bounds[:1], best_known=None)
     forged = replace(forged, claim=claim_words(forged), seal=seal_of(forged))
     if kind == "untimed":  # the others have a secret that all can guess alike
         with pytest.raises(veil.CertificateError, match="no clock, and the rule depends on more than the string"):
@@ -203,7 +203,7 @@ def test_certificates_of_pairs() -> None:
     found = veil.verify(proof, whole, policy)
     for name in ("foe", "path"):
         value = veil.opacity(whole, policy, "exact", pair=name).bits
-        assert found.pairs[name].lower == pytest.approx(value, abs=1e-9)
+        assert found.channels[[one.name for one in whole.channels].index(name)].lower == pytest.approx(value, abs=1e-9)
 
 
 @looped("kind", ["end", "at", "start", "steps and start", "untimed end"])

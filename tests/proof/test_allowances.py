@@ -16,17 +16,13 @@ import veil
 from tests.game.test_records import random_pairs
 from tests.proof.cases import KINDS, constrained, noisy_problem, random_policy, tiny_problem, with_path
 from tests.proof.exact import ExactProblem, best_response
+from tests.proof.reading import CheckedProblem, Witness, checked_pairs, policy_values, read_policy, rule_bound
 from veil.common.clock import UNLIMITED
 from veil.engine.feasibility import other_targets
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
-from veil.proof.backward import rule_bound
 from veil.proof.certify import certify
-from veil.proof.checked_policy import read_policy
-from veil.proof.checked_problem import CheckedProblem, checked_pairs
 from veil.proof.forward import MOST_MOVES, ForwardPass
-from veil.proof.policy_values import policy_values
-from veil.proof.witness import Witness
 
 _FILE = Path(__file__).parent / "data" / "allowances.json"
 _SEEDS = range(24)
@@ -79,8 +75,8 @@ def widened(seed: int) -> float:
     proof = certify(
         problem.replace(min_return=None), policy, 0.0, hide="own, p0" if kind == 2 else "own", progress=False
     )
-    assert proof.witness is not None
-    witness, bounds = proof.witness, (None, *(one.bound for one in other_targets(problem)))
+    assert proof.bounds[0] is not None
+    witness, bounds = proof.bounds[0], (None, *(one.bound for one in other_targets(problem)))
     checked = checked_pairs(problem, names) if len(witness.rules) > 1 else CheckedProblem(problem, delay=kind == 3)
     first = rule_bound(checked, witness, bounds, None)
     checked.defect += 2.0**-20

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import replace as replace_plain
 from fractions import Fraction
 from typing import Any
 
@@ -12,16 +12,15 @@ import pytest
 import veil
 from tests.proof.cases import noisy_problem, tiny_problem
 from tests.proof.exact import ExactProblem, play_all
+from tests.proof.reading import CheckedProblem, Witness, checked_pairs, replace, rule_bound
 from tests.proof.test_checked import example
 from tests.proof.test_delayed import random_rule
 from veil.common.errors import CertificateError
 from veil.proof import backward
 from veil.proof.arithmetic import LARGEST, UNIT, gamma
-from veil.proof.backward import continuation_values, rule_bound
+from veil.proof.backward import LARGEST_WEIGHT, continuation_values
 from veil.proof.certify import certify
-from veil.proof.checked_problem import Bounds, CheckedProblem, checked_pairs
-from veil.proof.joined_rules import LARGEST_WEIGHT
-from veil.proof.witness import Witness
+from veil.proof.checked_problem import Bounds
 
 # Problems of one action: what every policy pays, by a sum over all paths.
 
@@ -50,9 +49,9 @@ def runs(exact: ExactProblem) -> Iterator[tuple[list[int], list[int], int, Fract
     yield from here
 
 
-def paid(problem: veil.Problem, rule: Witness) -> Fraction:
+def paid(problem: veil.Problem, rule: Any) -> Fraction:
     """The expected cost of a rule under the only policy."""
-    codes, total = CheckedProblem(problem).codes, Fraction(0)
+    codes, total, rule = CheckedProblem(problem).codes, Fraction(0), rule.rules[0]
     for seen, states, z, mass in runs(ExactProblem(problem)):
         nodes = [int(rule.first[seen[0]])]
         for table, event in zip(rule.following, seen[1:], strict=True):
@@ -95,9 +94,9 @@ def test_prices_of_three_quantities_against_fractions(seed: int, delay: int):
 def test_rules_for_paths_against_fractions(seed: int):
     """Each state before the next has its own cost; the path shows all of the states, or two groups of them."""
     problem = only_action(seed, secret=veil.Trajectory({"group": [0, 2]} if seed % 2 else None))
-    rule, rng = certify(problem, veil.MarkovPolicy.uniform(problem), 0.0).witness, np.random.default_rng(seed)
+    rule, rng = certify(problem, veil.MarkovPolicy.uniform(problem), 0.0).bounds[0], np.random.default_rng(seed)
     assert rule is not None
-    rule = replace(rule, path_costs=tuple(costs + rng.random(len(costs)) for costs in rule.path_costs))
+    rule = replace(rule, path_costs=tuple(costs + rng.random(len(costs)) for costs in rule.rules[0].path_costs))
     assert_just_above(rule_bound(CheckedProblem(problem), rule, (None,), None), paid(problem, rule))
 
 
@@ -107,7 +106,8 @@ def test_rules_for_paths_of_an_observer_who_remembers_against_fractions(seed: in
     problem = only_action(seed, secret=veil.Trajectory({"group": [0, 2]} if seed % 2 else None))
     rng, checked = np.random.default_rng(seed), CheckedProblem(problem)
     assert checked.codes is not None
-    graph, count = random_rule(problem, rng, 0.0), int(checked.codes.max()) + 1
+    bound, count = random_rule(problem, rng, 0.0), int(checked.codes.max()) + 1
+    graph = bound.rules[0]
     sizes = [*(len(table) for table in graph.following[1:]), len(graph.costs), len(graph.costs)]
     keys = [
         np.array([(node, after, before) for node in range(size) for after in range(count if time < 2 else 1)
@@ -115,7 +115,7 @@ def test_rules_for_paths_of_an_observer_who_remembers_against_fractions(seed: in
         for time, size in enumerate(sizes)
     ]  # fmt: skip
     costs = tuple(np.log2(count) + 0.01 + rng.random(len(part)) for part in keys)
-    rule = replace(graph, costs=np.full((sizes[-1], 1), 0.25), path_keys=tuple(keys), path_costs=costs)
+    rule = replace(bound, costs=np.full((sizes[-1], 1), 0.25), path_keys=tuple(keys), path_costs=costs)
     assert_just_above(rule_bound(checked, rule, (None,), None), paid(problem, rule))
 
 
@@ -125,11 +125,16 @@ def test_several_observers_against_fractions(seed: int):
     rng = np.random.default_rng([seed, 8])
     second = veil.Observer(rng.dirichlet(np.ones(3), size=3), sees_initial=bool(seed % 2))
     problem = only_action(seed, pairs=[veil.Pair("two", second)])
-    rules = [replace(random_rule(problem.only(name), rng, 0.0), pair=name) for name in ("own", "two")]
+    rules = [
+        replace(random_rule(problem.only(name), rng, 0.0), pair=number) for number, name in enumerate(("own", "two"))
+    ]
     checked = checked_pairs(problem, ("own", "two"))
-    for weights, kept in (((0.5, 0.75), {}), ((1.0, 0.375), {"two": 0.25}), ((0.75, 1.5), {"own": 0.5})):
+    for weights, kept in (((0.5, 0.75), {}), ((1.0, 0.375), {1: 0.25}), ((0.75, 1.5), {0: 0.5})):
         own, two = (replace(rule, weight=weight) for rule, weight in zip(rules, weights, strict=True))
-        parts = [paid(problem.only(rule.pair), rule) - Fraction(kept.get(rule.pair, 0)) for rule in rules]
+        parts = [
+            paid(problem.only(name), rule) - Fraction(kept.get(number, 0))
+            for number, (name, rule) in enumerate(zip(("own", "two"), rules, strict=True))
+        ]
         exact = sum((Fraction(weight) * part for weight, part in zip(weights, parts, strict=True)), Fraction(0))
         found = rule_bound(checked, replace(own, others=(two,)), (None,), None, kept)
         assert_just_above(found, exact)
@@ -144,7 +149,7 @@ def test_several_observers_whose_layers_grow_and_shrink_against_fractions():
     )  # fmt: skip
     costs = np.array([[2.0, 1.0], [1.75, 1.5], [4.0, 1.125]]) + 2.0**-30
     graph = (np.array([[1, 0]]), np.array([[2, 1], [0, 2]]))
-    two = Witness(np.array([0, 0]), graph, costs, 0.0, "", pair="two", weight=0.5)
+    two = Witness(np.array([0, 0]), graph, costs, 0.0, "", pair=1, weight=0.5)
     exact = Fraction(3, 4) * paid(problem, own) + Fraction(1, 2) * paid(problem.only("two"), two)
     checked = checked_pairs(problem, ("own", "two"))
     assert_just_above(rule_bound(checked, replace(own, others=(two,)), (None,), None), exact)
@@ -167,20 +172,20 @@ MARGIN = 2.0**-39
 COST = 1 + MARGIN
 
 
-def documented(checked: CheckedProblem, more: int, observers: int, sizes: float, start: float, slacks: float) -> float:
+def documented(checked: Any, more: int, observers: int, sizes: float, start: float, slacks: float) -> float:
     """The error where steps are of these sizes in all: `more` roundings for constraints, a path, further observers."""
     error = (gamma(checked.terms + 12 + more) + 2.02 * checked.defect) * sizes
     error += (gamma(7 + observers) + 3.03 * checked.defect) * start + 8 * UNIT * slacks
     return 1.01 * error
 
 
-def one_node(cost: float, price: float, events: int = 2, **changes: Any) -> Witness:
+def one_node(cost: float, price: float, events: int = 2, **changes: Any) -> Any:
     """An observer who remembers nothing over one step, and pays the same for both values."""
     graph = np.zeros(events, dtype=int), (np.zeros((1, events), dtype=int),)
     return replace(Witness(*graph, np.full((1, 2), cost), price, "nothing"), **changes)
 
 
-def allowed(checked: CheckedProblem, rule: Witness, bounds: Bounds, kept: dict[str, float] | None = None) -> float:
+def allowed(checked: Any, rule: Any, bounds: Bounds, kept: dict[int, float] | None = None) -> float:
     """The bound where the thresholds take away all of it but the allowance."""
     return rule_bound(checked, rule, bounds, None, kept)
 
@@ -216,10 +221,10 @@ def test_the_allowance_for_two_observers(kept: float):
     """Three roundings more in a step and one at the start; what a pair must keep is rounded as a threshold is."""
     problem = example().replace(pairs=[veil.Pair("two", veil.Observer(np.ones((2, 1))))], min_return=0.0)
     checked = checked_pairs(problem, ("own", "two"))
-    other = replace(one_node(COST, 0.0, events=1), pair="two", weight=0.5)
+    other = replace(one_node(COST, 0.0, events=1), pair=1, weight=0.5)
     rule = one_node(COST, 1.0, weight=1.0, others=(other,))
     value = 1.5 * COST
-    bound = allowed(checked, rule, (value - 0.5 * kept,), {"two": kept} if kept else None)
+    bound = allowed(checked, rule, (value - 0.5 * kept,), {1: kept} if kept else None)
     expected = documented(checked, 3, 2, 2 * value, value, value)
     assert bound == pytest.approx(expected, rel=1e-12, abs=0)
 
@@ -282,11 +287,11 @@ def test_which_values_after_the_horizon_are_read(values: Any, accepted: bool):
 
 
 @pytest.fixture(scope="module")
-def watched() -> tuple[CheckedProblem, Witness]:
+def watched() -> tuple[Any, Any]:
     """Two observers of the example, both with a rule."""
     problem = example().replace(pairs=[veil.Pair("two", veil.Observer(np.ones((2, 1))))])
-    other = one_node(COST, 0.0, events=1, pair="two", weight=0.5)
-    return checked_pairs(problem, ("own", "two")), one_node(COST, 0.0, weight=0.5, others=(other,))
+    other = one_node(COST, 0.0, events=1, pair=1, weight=0.5)
+    return checked_pairs(problem, ("own", "two")), replace(one_node(COST, 0.0, weight=0.5), others=(other,))
 
 
 @pytest.mark.parametrize(
@@ -295,51 +300,31 @@ def watched() -> tuple[CheckedProblem, Witness]:
         ((0.5, 0.5), (), ""),
         ((5e-324, 1.0), (), ""),
         ((LARGEST_WEIGHT, LARGEST_WEIGHT), (), ""),
-        ((1.0, 1e-9), ("two",), ""),
-        ((1e-9, 1), ("own",), ""),
+        ((1.0, 1e-9), (1,), ""),
+        ((1e-9, 1), (0,), ""),
         ((0.5, math.nextafter(0.5, 0)), (), "sum to 1.0, expected one or more"),
-        ((0.5, 0.5), ("two",), "sum to 0.5, expected one or more"),
-        ((0.5, 2.0), ("two",), "sum to 0.5, expected one or more"),
-        ((0.0, 1.0), (), "the weight of own is 0.0"),
-        ((1.0, 0.0), ("two",), "the weight of two is 0.0"),
-        ((1.0, -5e-324), (), "the weight of two is"),
-        ((1.0, math.nextafter(LARGEST_WEIGHT, math.inf)), (), "the weight of two is"),
-        ((math.nan, 1.0), (), "the weight of own is nan"),
-        (("1", 1.0), (), "the weight of own is '1'"),
-        ((True, 1.0), (), "the weight of own is True"),
+        ((0.5, 0.5), (1,), "sum to 0.5, expected one or more"),
+        ((0.5, 2.0), (1,), "sum to 0.5, expected one or more"),
+        ((0.0, 1.0), (), "the weight of 0 is 0.0"),
+        ((1.0, 0.0), (1,), "the weight of 1 is 0.0"),
+        ((1.0, -5e-324), (), "the weight of 1 is"),
+        ((1.0, math.nextafter(LARGEST_WEIGHT, math.inf)), (), "the weight of 1 is"),
+        ((math.nan, 1.0), (), "the weight of 0 is nan"),
+        (("1", 1.0), (), "the weight of 0 is '1'"),
+        ((True, 1.0), (), "the weight of 0 is True"),
     ],
 )
-def test_weights_of_observers(watched: tuple[CheckedProblem, Witness], weights: Any, kept: Any, words: str):
+def test_weights_of_observers(watched: tuple[Any, Any], weights: Any, kept: Any, words: str):
     """Positive numbers; those of the pairs that are hidden sum to one or more, in fractions."""
     checked, rule = watched
-    changed = replace(rule, weight=weights[0], others=(replace(rule.others[0], weight=weights[1]),))
+    changed = replace_plain(
+        rule, rules=tuple(replace_plain(one, weight=weight) for one, weight in zip(rule.rules, weights, strict=True))
+    )
     if words:
         with pytest.raises(CertificateError, match=words):
             rule_bound(checked, changed, (None,), None, dict.fromkeys(kept, 0.25))
     else:
         assert rule_bound(checked, changed, (None,), None, dict.fromkeys(kept, 0.25)) > 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"multiplier": 1.0}, "rule: that of two has prices"),
-        ({"prices": (1.0,)}, "rule: that of two has prices"),
-        ({"others": (one_node(COST, 0.0),)}, "rule: that of two has prices"),
-        ({"pair": "three"}, "rule: its pairs are"),
-        ({"first": np.zeros(2, dtype=int)}, "shape is not the problem's"),
-        ({"following": (np.zeros((1, 2), dtype=int),)}, "shape is not the problem's"),
-        ({"costs": np.full((1, 3), 2.0)}, "shape is not the problem's"),
-        ({"costs": np.full((1, 2), 0.99)}, "sum to more than one"),
-    ],
-)
-def test_rules_of_further_observers(watched: tuple[CheckedProblem, Witness], changes: dict[str, Any], words: str):
-    """They receive their own events, and have no prices."""
-    checked, rule = watched
-    with pytest.raises(CertificateError, match=words):
-        rule_bound(checked, replace(rule, others=(replace(rule.others[0], **changes),)), (None,), None)
-    with pytest.raises(CertificateError, match="rule: its pairs are"):
-        rule_bound(checked, replace(rule, others=()), (None,), None)
 
 
 @pytest.mark.parametrize(
@@ -352,14 +337,9 @@ def test_each_observer_has_a_cost_for_each_value_of_its_own_secret(own: int, two
     pair = veil.Pair("two", secret=veil.InitialState())
     problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({0}), 1, pairs=[pair])
     checked = checked_pairs(problem, ("own", "two"))
-    assert checked.views is not None
-    assert [one.num_values for one in checked.views] == [2, 3]
-    other = replace(
-        one_node(0.0, 0.0, checked.views[1].num_events, pair="two", weight=0.5), costs=np.full((1, two), 2.6)
-    )
-    rule = replace(
-        one_node(0.0, 0.0, checked.views[0].num_events, weight=0.5, others=(other,)), costs=np.full((1, own), 2.6)
-    )
+    assert [one.size for one in checked.labels] == [2, 3]
+    other = replace(one_node(0.0, 0.0, checked.num_events[0], pair=1, weight=0.5), costs=np.full((1, two), 2.6))
+    rule = replace(one_node(0.0, 0.0, checked.num_events[0], weight=0.5, others=(other,)), costs=np.full((1, own), 2.6))
     if words:
         with pytest.raises(CertificateError, match=words):
             rule_bound(checked, rule, (None,), None)
@@ -381,14 +361,14 @@ def test_one_observer_alone_counts_once(weight: float):
         ({"multiplier": 0}, ""),
         ({"multiplier": LARGEST / 4}, ""),
         ({"prices": (LARGEST,)}, ""),
-        ({"multiplier": math.nextafter(LARGEST / 4, math.inf)}, "its multiplier is"),
-        ({"prices": (math.nextafter(LARGEST, math.inf),)}, "its multiplier is"),
-        ({"multiplier": -5e-324}, "its multiplier is"),
-        ({"prices": (-1.0,)}, "its multiplier is"),
-        ({"prices": (math.nan,)}, "its multiplier is"),
-        ({"prices": ("1",)}, "its multiplier is"),
-        ({"prices": ()}, "not one for each constraint"),
-        ({"prices": (1.0, 1.0)}, "not one for each constraint"),
+        ({"multiplier": math.nextafter(LARGEST / 4, math.inf)}, "its price is"),
+        ({"prices": (math.nextafter(LARGEST, math.inf),)}, "its price is"),
+        ({"multiplier": -5e-324}, "its price is"),
+        ({"prices": (-1.0,)}, "its price is"),
+        ({"prices": (math.nan,)}, "its price is"),
+        ({"prices": ("1",)}, "its price is"),
+        ({"prices": ()}, "not one for each quantity"),
+        ({"prices": (1.0, 1.0)}, "not one for each quantity"),
         ({"first": np.array([1, 0]), "costs": np.full((2, 2), COST)}, "its first nodes: a number is outside -1 … 0"),
         ({"following": (np.ones((2, 2), dtype=int),)}, "its graph at time 0: a number is outside -1 … 0"),
         ({"first": np.zeros(3, dtype=int)}, "shape is not the problem's"),
@@ -416,13 +396,13 @@ def test_prices_and_shapes_of_a_rule(changes: dict[str, Any], words: str):
 def test_a_price_of_return_needs_a_threshold():
     """Without one, rewards below zero would lower the bound."""
     assert rule_bound(CheckedProblem(example()), one_node(COST, 1.0), (0.0,), None) > 1
-    with pytest.raises(CertificateError, match="there is a multiplier, and no threshold for it"):
+    with pytest.raises(CertificateError, match="there is a price, and no bound for it"):
         rule_bound(CheckedProblem(example()), one_node(COST, 1.0), (None,), None)
     rewards = {"gain": [[-1.0], [-1.0]], "energy": [[0.5], [0.0]]}
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], rewards, 0)
     limited = CheckedProblem(example().replace(model=model, constraints=[veil.Return(max=1.0, reward="energy")]))
     assert rule_bound(limited, one_node(COST, 0.0, prices=(1.0,)), (None, 1.0), None) < math.inf
-    with pytest.raises(CertificateError, match="there is a multiplier, and no threshold for it"):
+    with pytest.raises(CertificateError, match="there is a price, and no bound for it"):
         rule_bound(limited, one_node(COST, 1.0, prices=(1.0,)), (None, 1.0), None)
 
 
@@ -433,14 +413,14 @@ def test_each_edge_that_is_missing_makes_the_bound_infinite(seed: int, delay: in
     problem = noisy_problem(seed, (2, 2)).replace(min_return=None)
     checked, rule = CheckedProblem(problem, delay), random_rule(problem, np.random.default_rng(seed), 0.0)
     assert rule_bound(checked, rule, (None,), None) < math.inf
-    tables = [rule.first[None], *rule.following]
+    tables = [rule.rules[0].first[None], *rule.rules[0].following]
     for place, table in enumerate(tables):
         for edge in np.argwhere(table >= 0):
             changed = [one.copy() for one in tables]
             changed[place][tuple(edge)] = -1
             missing = replace(rule, first=changed[0][0], following=tuple(changed[1:]))
             assert rule_bound(checked, missing, (None,), None) == math.inf
-    for node in range(len(rule.costs)):
-        costs = rule.costs.copy()
+    for node in range(len(rule.rules[0].costs)):
+        costs = rule.rules[0].costs.copy()
         costs[node] = math.inf
         assert rule_bound(checked, replace(rule, costs=costs), (None,), None) == math.inf

@@ -10,8 +10,9 @@ import pytest
 import veil
 from tests.game.test_records import random_pairs
 from tests.problem.test_constraints import make_problem
-from tests.proof.attacks import dressed
 from tests.proof.cases import KINDS, noisy_problem, random_policy, random_problem
+from tests.proof.lies import dressed
+from tests.proof.reading import CheckedProblem, checked_for, policy_values
 from tests.proof.test_checked import example, whole
 from tests.seeds import blocks
 from veil.engine.feasibility import other_targets
@@ -19,8 +20,6 @@ from veil.engine.return_range import threshold
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
 from veil.proof.certify import certify
-from veil.proof.checked_problem import CheckedProblem, checked_for
-from veil.proof.policy_values import policy_values
 from veil.proof.verify import verify
 
 
@@ -152,7 +151,7 @@ def test_a_transparent_claim_is_that_of_the_verifier():
     problem, policy = example(), veil.MarkovPolicy.uniform(example())
     proof = certify(problem, policy, 0.0, goal="transparent")
     found = policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None)
-    assert (proof.lower, proof.upper, proof.witness) == (0.0, found.upper + 2.0**-40, None)
+    assert (proof.lower, proof.upper, proof.bounds) == (0.0, found.upper + 2.0**-40, ())
     hidden = problem.replace(observer=veil.Observer(np.ones((2, 1))))
     assert certify(hidden, policy, 0.0, goal="transparent").upper == 1.0
 
@@ -170,7 +169,7 @@ def test_a_certificate_under_constraints():
     assert proof.threshold == threshold(problem)
     assert [one.name for one in proof.constraints] == [one.name for one in problem.others]
     assert [one.bound for one in proof.constraints] == [one.bound for one in other_targets(problem)]
-    assert [one.met for one in proof.constraints] == [one.met for one in found.policy.others]
+    assert [one.met for one in proof.constraints] == [one.met for one in found.policy.quantities[1:]]
     assert proof.feasible == found.policy.feasible
     assert len(proof.prices) == 2
     free = certify(problem.replace(constraints=[]), policy, 20.0, gap=1e-2)
@@ -204,11 +203,9 @@ def test_a_certificate_of_pairs_that_are_hidden_or_must_keep_bits():
     bounded = certify(kept, policy, 20.0, gap=1e-2)
     for proof, asked in ((both, problem), (alone, problem), (bounded, kept)):
         verify(proof, asked, policy)
-    assert both.witness is not None
-    assert bounded.witness is not None
-    assert [one.pair for one in both.witness.rules] == [one.pair for one in bounded.witness.rules] == ["own", "p0"]
-    assert (alone.pairs, both.hide, bounded.kept) == ((), ("own", "p0"), {"p0": 0.6095})
-    assert both.lower == min(alone.lower, both.pairs[0].lower)
+    assert [one.channel for one in both.bounds[0].rules] == [one.channel for one in bounded.bounds[0].rules] == [0, 1]
+    assert (alone.pairs, both.hide, bounded.kept) == ((), ("own", "p0"), {1: 0.6095})
+    assert both.lower == pytest.approx(min(alone.lower, both.pairs[0].lower), abs=1e-12)
     assert both.upper <= alone.upper + 1e-2
     assert bounded.upper <= alone.upper + 1e-2
     assert bounded.delayed is None
@@ -235,10 +232,12 @@ def test_an_error_may_be_up_to_four_times_what_is_found():
     policy = veil.MarkovPolicy.uniform(problem)
     proof = certify(problem, policy, 0.0)
     found = policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None).return_error
-    veil.verify(dressed(problem, replace(proof, return_error=3.9 * found), policy), problem, policy)
+    veil.verify(dressed(replace(proof, quantities=(replace(proof.quantities[0], error=3.9 * found),))), problem, policy)
     for error in (0.0, 0.5 * found, 100 * found, 1.0):
         with pytest.raises(veil.CertificateError, match="return"):
-            veil.verify(dressed(problem, replace(proof, return_error=error), policy), problem, policy)
+            veil.verify(
+                dressed(replace(proof, quantities=(replace(proof.quantities[0], error=error),))), problem, policy
+            )
 
 
 def test_windows_and_merged_histories_prove_a_part_where_the_tree_does_not_fit():
@@ -247,7 +246,7 @@ def test_windows_and_merged_histories_prove_a_part_where_the_tree_does_not_fit()
     proof = certify(problem, policy, 1.5)
     low, high = veil.opacity(problem, policy, method="bracket").interval()
     assert not proof.is_exact
-    assert proof.window[0] > 0
+    assert proof.channels[0].window[0] > 0
     assert 0.25 < proof.lower <= high
     assert low <= proof.upper
     assert verify(proof, problem, policy)

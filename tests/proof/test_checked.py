@@ -7,17 +7,16 @@ import pytest
 
 import veil
 from tests.proof.cases import random_policy, random_problem
+from tests.proof.reading import CheckedProblem, Witness, policy_values, read_policy, rule_bound
 from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.common.errors import CertificateError, TooLargeError
 from veil.common.logs import log2_or_zero
 from veil.policy.history import HistoryPolicy
+from veil.proof import policy_values as values_module
+from veil.proof.agent import Agent
 from veil.proof.arithmetic import FLOOR, TINY, UNIT, gamma
-from veil.proof.backward import continuation_values, rule_bound
-from veil.proof.certificate import Witness
-from veil.proof.checked_policy import read_policy
-from veil.proof.checked_problem import CheckedProblem
+from veil.proof.backward import continuation_values
 from veil.proof.forward import MOST_MOVES, ForwardPass
-from veil.proof.policy_values import policy_values
 
 
 def example() -> veil.Problem:
@@ -32,13 +31,15 @@ def whole(problem: veil.Problem) -> tuple[int, int]:
 
 def test_the_example_as_lists():
     checked = CheckedProblem(example())
-    assert [column.tolist() for column in checked.start] == [[0], [0], [1.0]]
-    assert checked.row.tolist() == [0, 0, 0, 1, 1]
-    assert checked.target.tolist() == [0, 1, 1, 1, 1]
-    assert checked.event.tolist() == [0, 0, 1, 0, 1]
-    assert checked.chance.tolist() == [0.5, 0.125, 0.375, 0.25, 0.75]
-    assert (checked.degree.tolist(), checked.begin.tolist(), checked.terms) == ([3, 2], [0, 3], 3)
-    position, move = checked.moves(np.array([1, 0]))
+    x, (event,), mass = checked.start
+    assert (x.tolist(), event.tolist(), mass.tolist()) == ([0], [0], [1.0])
+    moves = checked.at(1)
+    assert moves.row.tolist() == [0, 0, 0, 1, 1]
+    assert moves.target.tolist() == [0, 1, 1, 1, 1]
+    assert moves.events[0].tolist() == [0, 0, 1, 0, 1]
+    assert moves.chance.tolist() == [0.5, 0.125, 0.375, 0.25, 0.75]
+    assert (moves.degree.tolist(), moves.begin.tolist(), checked.terms) == ([3, 2], [0, 3], 3)
+    position, move = moves.of(np.array([1, 0]))
     assert (position.tolist(), move.tolist()) == ([0, 0, 1, 1, 1], [3, 4, 0, 1, 2])
 
 
@@ -152,25 +153,13 @@ def test_the_defect_is_that_of_the_longest_distribution(states: int, observation
 # The policy.
 
 
-class _Forged(veil.MarkovPolicy):
-    """A policy that did not pass its constructor."""
-
-    def __init__(self, table: np.ndarray):
-        self._forged = table
-
-    @property
-    def table(self) -> np.ndarray:
-        return self._forged
-
-
 @pytest.mark.parametrize("row", [(1.5, -0.5), (np.nan, 1.0), (np.inf, 0.0), (0.5, 0.6)])
 def test_a_table_that_is_not_a_policy_is_refused(row: tuple[float, float]):
     model = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0)
     problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=2)
-    forged = object.__new__(_Forged)
-    object.__setattr__(forged, "_forged", np.array([[row, (0.5, 0.5)]]))
+    forged = Agent("markov", [np.array([[row, (0.5, 0.5)]])]), None
     with pytest.raises(CertificateError, match=r"negative or not finite|sums to one only within"):
-        policy_values(CheckedProblem(problem), forged, whole(problem), FLOOR, None)
+        values_module.policy_values(CheckedProblem(problem), forged, whole(problem), FLOOR, None)
 
 
 def test_a_history_policy_without_a_node_is_refused_where_it_is_told():

@@ -9,13 +9,12 @@ import pytest
 
 import veil
 from tests.proof.cases import KINDS, random_policy, tiny_problem
+from tests.proof.reading import CheckedProblem, policy_return, read_policy
 from tests.proof.test_checked import example
 from veil.common.errors import CertificateError
 from veil.policy.history import Decisions, HistoryPolicy
-from veil.proof.checked_policy import CheckedPolicy, read_policy
-from veil.proof.checked_problem import CheckedProblem
+from veil.proof.checked_policy import CheckedPolicy
 from veil.proof.exact_return import exact_return
-from veil.proof.policy_values import policy_return
 
 
 def forged(policy: Any, **changes: Any) -> Any:
@@ -81,8 +80,7 @@ def test_a_policy_has_a_node_for_all_that_it_reaches():
         ({"following": (np.array([[0, -1], [-1, -1]]), policy.following[1])}, "no node for .* at time 1"),
         ({"following": (policy.following[0], np.array([[0, 1], [0, -1]]))}, "no node for .* at time 2"),
         ({"decisions": policy.decisions[:1]}, "its decisions are not one for each step"),
-        ({"following": policy.following[:1]}, "its decisions are not one for each step"),
-        ({"decisions": policy.decisions * 2, "following": policy.following * 2}, "not one for each step"),
+        ({"decisions": policy.decisions[:1], "following": policy.following[:1]}, "not one for each step"),
     ):
         with pytest.raises(CertificateError, match=words):
             policy_return(checked, forged(policy, **changes), None, (None,))
@@ -90,15 +88,6 @@ def test_a_policy_has_a_node_for_all_that_it_reaches():
     missing = (np.array([[0, -1], [-1, -1]]), policy.following[1])
     with pytest.raises(CertificateError, match="no node for something that it reaches at time 1"):
         policy_return(checked, forged(policy, following=missing, **told), None, (None,))
-    read: Any = read_policy(checked, policy)
-    read.heard = (np.array([0, -1]), np.array([1, 0, -1]))
-    x = np.array([0])
-    assert read.remembers(0, x, x, x, np.array([0])).tolist() == [0]
-    assert read.remembers(1, np.array([0]), x, x, np.array([0])).tolist() == [1]
-    assert read.remembers(1, np.array([0]), x, x, np.array([1])).tolist() == [0]
-    for time, event in ((0, 1), (1, 2)):
-        with pytest.raises(CertificateError, match=f"it does not know an event that it reaches at time {time}"):
-            read.remembers(time, np.array([0]), x, x, np.array([event]))
 
 
 @pytest.mark.parametrize("kind", ["markov", "states", "controller"])

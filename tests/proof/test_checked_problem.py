@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 
 import veil
-from tests.game.test_records import random_pairs
 from tests.proof.cases import noisy_problem, random_policy, tiny_problem
 from tests.proof.exact import ExactProblem
+from tests.proof.reading import CheckedProblem, checked_pairs, read_policy
 from tests.proof.test_checked import example
 from tests.seeds import blocks
 from veil.common.clock import UNLIMITED
 from veil.common.errors import CertificateError
-from veil.game.records import solve_records_game
 from veil.policy.history import HistoryPolicy
-from veil.proof.checked_policy import read_policy
-from veil.proof.checked_problem import CheckedProblem, can_delay, checked_for, checked_pairs, starts
-from veil.proof.checked_problem import moves as all_moves
+from veil.proof.checked_problem import can_delay
+from veil.proof.described import record_of
 from veil.proof.forward import MOST_MOVES, ForwardPass
 
 BLIND = veil.Observer(np.ones((2, 1)))
@@ -40,9 +38,11 @@ def test_starts_and_moves_against_fractions(block: range):
         problem = tiny_problem(seed)
         checked, exact = CheckedProblem(problem), ExactProblem(problem)
         expected = summed(*(map(list, zip(*exact.starts(), strict=True))))  # type: ignore[arg-type]
-        assert summed(*(column.tolist() for column in checked.start)) == pytest.approx(expected)
+        x, (event,), mass = checked.start
+        step = checked.at(1)
+        assert summed(*(column.tolist() for column in (x, event, mass))) == pytest.approx(expected)
         assert checked.size == len(problem.models) * exact.memories * exact.states
-        rows = checked.row, checked.target, checked.event, checked.chance
+        rows = step.row, step.target, step.events[0], step.chance
         found, moves = summed(*(column.tolist() for column in rows)), dict[tuple[float, ...], float]()
         for x in range(checked.size):
             model, _, state = exact.parts(x)
@@ -53,17 +53,11 @@ def test_starts_and_moves_against_fractions(block: range):
                 reward, paid = exact.reward(x, action), checked.paid[0]
                 assert Fraction(float(paid.given[0][x, action])) == reward
             assert Fraction(float(checked.paid[0].given[1][x])) == exact.last(x)
-            assert exact.value(checked.secret_time, x, -5) == checked.label[x]
+            assert exact.value(checked.secret_time, x, -5) == checked.labels[0].of[x]
         assert found == pytest.approx(moves)
-        assert len(checked.row) == len(moves)
-        for column, same in zip(
-            (*checked.start[:2], *rows[:3]), (*starts(problem)[:2], *all_moves(problem)[:3]), strict=True
-        ):
-            assert column.tolist() == same.tolist()
-        assert checked.degree.tolist() == [
-            np.count_nonzero(checked.row // exact.actions == x) for x in range(checked.size)
-        ]
-        assert checked.terms == max(np.bincount(checked.row))
+        assert len(step.row) == len(moves)
+        assert step.degree.tolist() == [np.count_nonzero(step.row // exact.actions == x) for x in range(checked.size)]
+        assert checked.terms == max(np.bincount(step.row))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -71,9 +65,10 @@ def test_with_a_delay_a_move_shows_the_state_that_it_leaves(seed: int):
     """The start shows nothing, and the last state is shown after all moves."""
     problem = noisy_problem(seed)
     late, exact = CheckedProblem(problem, delay=1), ExactProblem(problem)
-    assert late.start[1].tolist() == [0] * len(late.start[0])
+    step = late.at(1)
+    assert late.start[1][0].tolist() == [0] * len(late.start[0])
     assert late.start[2].tolist() == problem.model.initial[problem.model.initial > 0].tolist()
-    found = summed(*(column.tolist() for column in (late.row, late.target, late.event, late.chance)))
+    found = summed(*(column.tolist() for column in (step.row, step.target, step.events[0], step.chance)))
     expected = {
         (x * 2 + action, y, event): float(chance * shown)
         for x in range(3)
@@ -85,19 +80,19 @@ def test_with_a_delay_a_move_shows_the_state_that_it_leaves(seed: int):
     position, event, chance = late.shown(np.array([2, 0]))
     assert (position.tolist(), event.tolist()) == ([0, 0, 1, 1], [0, 1, 0, 1])
     assert chance.tolist() == [float(number) for x in (2, 0) for number in problem.observer.emissions[x]]
-    assert late.terms == max(int(np.bincount(late.row).max()), 2)
+    assert late.terms == max(int(np.bincount(step.row).max()), 2)
 
 
 def test_which_problems_have_a_delay():
     """Those whose observations depend on the state alone, and whose secret is no path."""
     plain = example()
-    assert can_delay(plain)
+    assert can_delay(record_of(plain))
     two = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0)
     seen = plain.replace(model=two, observer=veil.Observer(np.eye(2), sees_actions=True))
     acting = plain.replace(model=two, observer=veil.Observer(np.stack([np.eye(2), np.ones((2, 2)) / 2])))
     path = plain.replace(secret=veil.Trajectory())
     for problem in (seen, acting, path):
-        assert not can_delay(problem)
+        assert not can_delay(record_of(problem))
         CheckedProblem(problem)
         with pytest.raises(CertificateError, match="and a delay"):
             CheckedProblem(problem, delay=1)
@@ -107,7 +102,7 @@ def test_probabilities_of_zero_are_no_starts():
     """Neither of a model that cannot run, nor of a state."""
     still = veil.Model(np.repeat(np.eye(2)[:, None], 1, axis=1), np.zeros((2, 1)), [0.0, 1.0])
     problem = veil.Problem([still, still], BLIND, veil.WhichModel([0.0, 1.0]), 1)
-    x, event, mass = CheckedProblem(problem).start
+    x, (event,), mass = CheckedProblem(problem).start
     assert (x.tolist(), event.tolist(), mass.tolist()) == ([3], [0], [1.0])
 
 
@@ -139,54 +134,21 @@ def test_the_most_bits_of_a_path_are_those_of_all_of_its_states():
     assert CheckedProblem(grouped).most_bits == 4
 
 
-def test_a_secret_without_a_value_is_refused_where_it_is_settled():
-    checked = CheckedProblem(example())
-    z = np.array([7, 7])
-    assert checked.settled(0, np.array([0, 1]), z) is z
-    assert checked.settled(1, np.array([1, 0]), z).tolist() == [1, 0]
-    checked.label = np.array([0, -1])
-    assert checked.settled(1, np.array([0, 0]), z).tolist() == [0, 0]
-    with pytest.raises(CertificateError, match="the secret has no value in a state that can occur"):
-        checked.settled(1, np.array([0, 1]), z)
-
-
-def test_problems_of_pairs():
-    """The problem's own pair is that of the caller; another observer is a product more in what is seen."""
-    problem = example().replace(pairs=[veil.Pair("two", BLIND), veil.Pair("same", example().observer)])
-    own = CheckedProblem(problem)
-    assert checked_pairs(problem, ("own",), own) is own
-    assert checked_pairs(problem, ("own",)).names == ("own",)
-    assert (own.products, own.views, own.pairs, own.watched) == (0, None, None, None)
-    both = checked_pairs(problem, ("own", "two"), own)
-    assert (both.names, both.products) == (("own", "two"), 1)
-    assert both.watched is None
-    assert checked_pairs(problem, ("two",), own).products == 0
-    policy = veil.MarkovPolicy.uniform(problem)
-    assert checked_for(problem, policy, own=own) is own
-    played = ForwardPass(both, read_policy(both, policy), UNLIMITED, MOST_MOVES, apart=True)
+def test_values_are_digits_of_the_secrets_that_are_asked_about():
+    """One secret has one digit, however many observers want it; another one has its own."""
+    other = veil.Pair("first", secret=veil.StateAt(0, {1}))
+    problem = example().replace(pairs=[veil.Pair("two", BLIND), other])
+    same, apart = checked_pairs(problem, ("own", "two")), checked_pairs(problem, ("own", "first"))
+    assert (len(same.labels), same.values, same.products, len(same.observers)) == (1, 2, 1, 2)
+    assert (len(apart.labels), apart.values, apart.products, len(apart.observers)) == (2, 4, 0, 1)
+    start = apart.settled(0, np.array([1, 0]), np.array([0, 0]))
+    end = apart.settled(1, np.array([1, 1]), start)
+    assert apart.value_of(0, end).tolist() == [1, 1]
+    assert apart.value_of(2, end).tolist() == [1, 0]
+    played = ForwardPass(same, read_policy(same, veil.MarkovPolicy.uniform(problem)), UNLIMITED, MOST_MOVES, apart=True)
     assert (played.roundings, played.most_in_a_step) == (3, 4)
     played.step(0)
     assert (played.roundings, played.most_in_a_step) == (3 + 4, 4)
-    for names in (("own", "nobody"), ("nobody",)):
-        with pytest.raises(CertificateError, match=r"pairs: .*nobody"):
-            checked_pairs(problem, names)
-    with pytest.raises(CertificateError, match=r"pairs: .*nobody"):
-        checked_for(problem, policy, "nobody")
-
-
-def test_a_policy_that_acts_on_what_several_see_is_read_among_them():
-    """Each pair counts what its own observer sees of all that is seen."""
-    problem = random_pairs(5)
-    policy = solve_records_game(problem, ("own", "p0")).policy()
-    assert isinstance(policy, HistoryPolicy)
-    assert policy.views
-    for pair in ("own", "p0"):
-        checked = checked_for(problem, policy, pair)
-        assert checked.pairs is not None
-        assert checked.watched is checked.pairs.view(pair)
-        read_policy(checked, policy)
-    with pytest.raises(CertificateError, match="it acts on what several observers see"):
-        read_policy(CheckedProblem(problem), policy)
 
 
 def test_every_distribution_is_checked():

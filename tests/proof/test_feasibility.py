@@ -1,6 +1,7 @@
 """Feasible means feasible: what searches and certificates say of a return, against fractions, at every scale."""
 
 import math
+from dataclasses import replace as replace_plain
 from fractions import Fraction
 
 import numpy as np
@@ -8,17 +9,15 @@ import pytest
 
 import veil
 from tests.proof.exact import ExactProblem, normalised
+from tests.proof.reading import CheckedProblem, policy_return, read_policy
 from tests.seeds import seeds
 from tests.unproven import solve
 from veil.common.errors import CertificateError, InfeasibleError
 from veil.proof import feasibility
 from veil.proof.certificate import Certificate
-from veil.proof.checked_policy import read_policy
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.claim import claim_words, seal_of
 from veil.proof.exact_return import exact_return
 from veil.proof.feasibility import stated_return
-from veil.proof.policy_values import policy_return
 
 SCALES = (1e-12, 1e-10, 1e-6, 1.0, 1e6, 1e12)
 OFFSETS = (0.0, 1.0, -1e3, 1e9, -1e9, 1e12)
@@ -131,16 +130,14 @@ def test_a_lie_about_feasibility_is_refused():
     problem = choice(1e-10, 0.0, 0.75e-10)
     idle = veil.MarkovPolicy(np.tile([1.0, 0.0], (4, 1)))
     honest = veil.certify(problem, idle, time_limit=2)
-    lie = _forged(honest, feasible=True, lower=honest.lower)
-    with pytest.raises(CertificateError, match=r"feasible|bounds"):
+    lie = _forged(honest, quantities=(replace_plain(honest.quantities[0], met=True),))
+    with pytest.raises(CertificateError, match=r"met is|bounds"):
         veil.verify(lie, problem, idle)
 
 
 def _forged(honest: Certificate, **changes: object) -> Certificate:
-    from dataclasses import replace
-
-    lie = replace(honest, **changes)  # type: ignore[arg-type]
-    return replace(lie, claim=claim_words(lie), seal=seal_of(lie))
+    lie = replace_plain(honest, **changes)  # type: ignore[arg-type]
+    return replace_plain(lie, claim=claim_words(lie), seal=seal_of(lie))
 
 
 def test_ties_are_decided_to_the_last_bit():
@@ -150,7 +147,7 @@ def test_ties_are_decided_to_the_last_bit():
     policy, earned = veil.MarkovPolicy([[1.0]]), 3 * Fraction(0.1)
     for threshold in (0.3, math.nextafter(0.3, 1), float(earned), math.nextafter(float(earned), 1)):
         found = policy_return(CheckedProblem(problem), policy, None, (threshold,))
-        assert found.feasible == (earned >= Fraction(threshold))
+        assert found.reaches == (earned >= Fraction(threshold))
     assert Fraction(veil.max_return(problem)) <= earned < Fraction(math.nextafter(veil.max_return(problem), 1))
 
 

@@ -4,27 +4,26 @@ import numpy as np
 
 import veil
 from veil.common.clock import Clock
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.observers import best_observer
 
 
 def observer_of(problem: veil.Problem, clock: Clock, **given):
     values = {"bounds": (None,), "values": None, "gap": 1e-3, "memory_bytes": 2**30, "game": None} | given
-    return best_observer(CheckedProblem(problem), clock=clock, **values)
+    return best_observer(problem, clock=clock, **values)
 
 
 def test_with_no_time_there_is_a_bound():
     for name, most in (("paper-last-state", 1.0), ("paper-initial-state", 2.0)):
         found = observer_of(veil.gallery.load(name, min_return=None), Clock(0.0))
         assert found.upper == most
-        assert found.witness.memory == "nothing"
+        assert found.bound.rules[0].memory == "nothing"
         assert found.known is None
 
 
 def test_more_time_proves_more():
     problem = veil.gallery.load("two-rooms")
     found = observer_of(problem, Clock(20.0), bounds=(0.6,))
-    assert found.witness.memory == "the whole history"
+    assert found.bound.rules[0].memory == "the whole history"
     assert found.known is not None
     assert 0 <= found.upper - found.known <= 2e-3
 
@@ -50,6 +49,6 @@ def test_the_rule_of_a_path_is_about_states_that_are_reached():
     limits = [veil.Probability("F three", max=1.0, labels={"three": [3]})]
     problem = veil.Problem(model, observer, veil.Trajectory(), 2, constraints=limits)
     found = observer_of(problem, Clock(20.0), bounds=(None, 1.0))
-    assert found.witness.memory == "the whole history"
+    assert found.bound.rules[0].memory == "the whole history"
     assert found.known is not None
     assert found.upper <= found.known + 2e-3

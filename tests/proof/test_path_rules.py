@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import veil
+from tests.proof.reading import CheckedProblem, Setting, Witness
 from veil.common.errors import CertificateError
-from veil.proof.checked_problem import CheckedProblem
+from veil.proof.claims import ObserverRule
 from veil.proof.path_rules import checked_path, path_costs
-from veil.proof.witness import Witness
 
 EVEN = [[0.5, 0.5], [0.5, 0.5]]
 STAY = [[1.0, 0.0], [0.0, 1.0]]
 
 
-def walk(moves: list[list[float]], start: list[float], secret: veil.Trajectory | veil.LastState) -> CheckedProblem:
+def walk(moves: list[list[float]], start: list[float], secret: veil.Trajectory | veil.LastState) -> Setting:
     """One decision between two states, before an observer who sees nothing."""
     model = veil.Model(np.array(moves)[:, None], np.zeros((2, 1)), start)
     return CheckedProblem(veil.Problem(model, veil.Observer(np.ones((2, 1))), secret, 1))
@@ -37,18 +37,18 @@ def test_whether_a_path_tells_the_state(moves, start, secret, expected):
     assert walk(moves, start, secret).tells_state == expected
 
 
-def rule(*parts: tuple[object, object]) -> Witness:
+def rule(*parts: tuple[object, object]) -> ObserverRule:
     keys, costs = zip(*((np.array(keys), np.array(costs)) for keys, costs in parts), strict=True) if parts else ((), ())
     nothing = np.zeros(1, dtype=int), (np.zeros((1, 1), dtype=int),), np.full((1, 1), 0.25)
-    return Witness(*nothing, 0.0, "", path_keys=keys, path_costs=costs)
+    return Witness(*nothing, 0.0, "", path_keys=keys, path_costs=costs).rules[0]
 
 
 @pytest.fixture(scope="module")
-def problem() -> CheckedProblem:
+def problem() -> Setting:
     return walk(EVEN, [0.5, 0.5], veil.Trajectory())
 
 
-def test_what_a_rule_leaves_out_costs_infinitely_much(problem: CheckedProblem):
+def test_what_a_rule_leaves_out_costs_infinitely_much(problem: Setting):
     reached, before = np.array([0, 0, 1, 3]), np.array([0, 1, 1, 1])
     for keys, costs, expected in (
         ([0, 3], [0.5, 2.0], [0.5, np.inf, 2.0, np.inf]),  # the last key is above all that the rule has
@@ -80,7 +80,7 @@ HONEST = [[0, 0, 0], [0, 0, 1], [1, 1, 1]]
         (HONEST, [1.1, 1.1, 0.0], "sum to more than one"),  # the margin for rounding is missing
     ],
 )
-def test_which_rules_are_refused(problem: CheckedProblem, keys, costs, words):
+def test_which_rules_are_refused(problem: Setting, keys, costs, words):
     if words:
         with pytest.raises(CertificateError, match=words):
             checked_path(problem, rule((keys, costs)), [3])
@@ -90,7 +90,7 @@ def test_which_rules_are_refused(problem: CheckedProblem, keys, costs, words):
         assert kept[0].tolist() == costs
 
 
-def test_a_rule_for_paths_has_a_part_for_each_time_and_a_secret_path(problem: CheckedProblem):
+def test_a_rule_for_paths_has_a_part_for_each_time_and_a_secret_path(problem: Setting):
     part, plain = (HONEST, [1.1, 1.1, 0.1]), walk(EVEN, [0.5, 0.5], veil.LastState({1}))
     for asked, parts in ((plain, 1), (problem, 2)):
         with pytest.raises(CertificateError, match=r"no path is secret|one part for each state"):

@@ -10,14 +10,14 @@ import pytest
 
 import veil
 from tests.problem.test_masks import distributions
-from tests.proof.attacks import dressed
-from tests.proof.test_second_verifier import code, saved, second
+from tests.proof.lies import dressed
+from tests.proof.plain import code, saved, second
+from tests.proof.reading import CheckedProblem
 from tests.seeds import blocks
 from veil.common.errors import CertificateError
 from veil.engine.feasibility import other_targets
 from veil.engine.return_range import return_extremes
 from veil.proof.attainable import attainable
-from veil.proof.checked_problem import CheckedProblem
 
 
 def random_range(seed: int, **parts: Any) -> veil.Problem:
@@ -45,6 +45,11 @@ def policy_of(problem: veil.Problem) -> veil.MarkovPolicy:
     return veil.MarkovPolicy.uniform(problem)
 
 
+def put(claim: veil.Certificate, **changes: Any) -> veil.Certificate:
+    """The certificate with a return that is claimed otherwise."""
+    return replace(claim, quantities=(replace(claim.quantities[0], **changes), *claim.quantities[1:]))
+
+
 @pytest.mark.parametrize("block", blocks(20, 400))
 def test_own_certificates_hold_and_other_thresholds_do_not(block: range) -> None:
     """Of agents that know the model or do not, over finite and infinite horizons, where all earn the same or not."""
@@ -56,9 +61,9 @@ def test_own_certificates_hold_and_other_thresholds_do_not(block: range) -> None
         assert honest.threshold is not None
         off = 1e-6 * (ends.largest - ends.smallest) + 1e-9 * abs(honest.threshold) + 1e-12
         for other in (honest.threshold + off, honest.threshold - off, honest.threshold + 1e3 * off):
-            lie = replace(honest, threshold=other, feasible=honest.expected_return > other)
+            lie = put(honest, bound=other, met=honest.expected_return > other)
             with pytest.raises(CertificateError):
-                veil.verify(dressed(problem, lie, policy_of(problem)), problem, policy_of(problem))
+                veil.verify(dressed(lie), problem, policy_of(problem))
 
 
 @pytest.mark.parametrize("block", blocks(40, 400))
@@ -88,7 +93,7 @@ def test_a_long_horizon_with_a_discount_close_to_one() -> None:
     honest = veil.certify(problem, policy, 1, progress=False)
     assert honest.threshold == pytest.approx(-15_000, rel=1e-9)
     veil.verify(honest, problem, policy)
-    lie = dressed(problem, replace(honest, threshold=-12_970.0, feasible=False), policy)
+    lie = dressed(put(honest, bound=-12_970.0, met=False))
     with pytest.raises(CertificateError, match="threshold"):
         veil.verify(lie, problem, policy)
 
@@ -113,11 +118,13 @@ def test_all_policies_earn_the_same(over: str, reward: float, horizon: int) -> N
     veil.verify(veil.certify(problem, policy, 60, gap=10, progress=False), problem, policy)
 
 
-def changed(folder: Path, **changes: object) -> int:
-    """The code of the second verifier for a certificate with other numbers in its file."""
+def changed(folder: Path, number: int = 0, **changes: object) -> int:
+    """The code of the second verifier for a certificate with another quantity in its file."""
     path = folder / "certificate.json"
     kept = path.read_text("utf-8")
-    path.write_text(json.dumps(json.loads(kept) | changes), "utf-8")
+    head = json.loads(kept)
+    head["quantities"][number] |= changes
+    path.write_text(json.dumps(head), "utf-8")
     found = second.main([str(folder)])[1]
     path.write_text(kept, "utf-8")
     return found
@@ -136,10 +143,10 @@ def test_the_second_verifier_resolves_percentages(tmp_path: Path) -> None:
     assert code(folder) == 0
     assert honest.threshold is not None
     for threshold in (honest.threshold + 1e-6, honest.threshold - 1e-6, 0.0, None, "50%", True, float("nan"), 10**400):
-        assert changed(folder, threshold=threshold, feasible=False) == 1, threshold
-    one = json.loads((folder / "certificate.json").read_text("utf-8"))["constraints"][0]
+        assert changed(folder, bound=threshold, met=False) == 5, threshold
+    one = json.loads((folder / "certificate.json").read_text("utf-8"))["quantities"][1]
     for bound in (one["bound"] + 1e-6, one["bound"] - 1e-6, None, "90%"):
-        assert changed(folder, constraints=[one | {"bound": bound, "met": False}], feasible=False) == 1, bound
+        assert changed(folder, 1, bound=bound, met=False) == 5, bound
 
 
 @pytest.mark.parametrize("block", blocks(20, 400))
@@ -154,7 +161,7 @@ def test_both_verifiers_agree_on_percentages(block: range, tmp_path: Path) -> No
         assert second.main([str(folder)])[1] == expected, (seed, second.main([str(folder)]))
         ends = return_extremes(problem)
         off = 1e-6 * (ends.largest - ends.smallest) + 1e-9 * abs(honest.threshold or 0.0) + 1e-12
-        assert changed(folder, threshold=(honest.threshold or 0.0) + off, feasible=False) == (expected or 1), seed
+        assert changed(folder, bound=(honest.threshold or 0.0) + off, met=False) == (expected or 5), seed
 
 
 def test_the_second_verifier_limits_errors(tmp_path: Path) -> None:
@@ -164,7 +171,7 @@ def test_the_second_verifier_limits_errors(tmp_path: Path) -> None:
     folder = saved(tmp_path / "it", problem, policy, veil.certify(problem, policy, 1, progress=False))
     assert code(folder) == 0
     for value, error in ((1000.0, 2000.0), (0.0, 1e3), (0.0, 1e300), (0.0, -1.0), (0.0, "5"), (0.0, True)):
-        assert changed(folder, expected_return=value, return_error=error, feasible=False) == 1, (value, error)
+        assert changed(folder, value=value, error=error, met=False) == 5, (value, error)
 
 
 @pytest.mark.parametrize("wrong", ["certificate", "problem", "policy"])

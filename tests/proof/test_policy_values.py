@@ -10,16 +10,15 @@ import pytest
 
 import veil
 from tests.proof.exact import ExactProblem, normalised
+from tests.proof.reading import CheckedProblem, policy_return, policy_values, read_policy
 from tests.proof.test_checked import example, whole
 from veil.common.clock import UNLIMITED
 from veil.common.errors import CertificateError, TooLargeError
 from veil.common.logs import log2_or_zero
 from veil.proof.arithmetic import FLOOR, TINY, UNIT, gamma
-from veil.proof.checked_policy import read_policy
-from veil.proof.checked_problem import CheckedProblem
 from veil.proof.exact_return import exact_return
 from veil.proof.forward import ForwardPass
-from veil.proof.policy_values import PolicyReturns, ProvenValue, policy_return, policy_values
+from veil.proof.policy_values import PolicyValues, ProvenValue
 
 # Windows: what the observer is told, and what it forgets.
 
@@ -201,8 +200,8 @@ def test_after_the_horizon_a_policy_of_time_goes_on_optimally_if_it_can_know_the
 @pytest.mark.parametrize("reaches", [True, False])
 @pytest.mark.parametrize("met", [(), (True,), (False,), (True, False), (True, True)])
 def test_feasible_means_that_every_constraint_is_met(reaches: bool, met: tuple[bool, ...]):
-    further = tuple(ProvenValue(0.0, 0.0, one) for one in met)
-    assert PolicyReturns(0.0, 0.0, reaches, further).feasible == (reaches and False not in met)
+    found = tuple(ProvenValue(0.0, 0.0, one) for one in (reaches, *met))
+    assert PolicyValues(0.0, 1.0, found).feasible == (reaches and False not in met)
 
 
 # The pass itself.
@@ -273,13 +272,13 @@ def test_the_exact_value_of_each_quantity():
     limits = [veil.Return(max=9.0, reward="energy")]
     checked = CheckedProblem(example().replace(model=model, horizon=2, constraints=limits))
     policy = read_policy(checked, veil.MarkovPolicy([[1.0], [1.0]]))
-    assert exact_return(checked, policy) == (Fraction(3, 2), Fraction(3, 2))
+    assert exact_return(checked, policy, checked.paid[0]) == (Fraction(3, 2), Fraction(3, 2))
     assert exact_return(checked, policy, checked.paid[1]) == (Fraction(3, 2), Fraction(3, 2))
-    third = CheckedProblem(checked.problem.replace(horizon=3))
-    assert exact_return(third, policy) == (Fraction(7, 4), Fraction(7, 4))
+    third = CheckedProblem(checked.given.replace(horizon=3))
+    assert exact_return(third, policy, third.paid[0]) == (Fraction(7, 4), Fraction(7, 4))
     both = policy_return(third, veil.MarkovPolicy([[1.0], [1.0]]), None, (None, 9.0))
     assert (both.expected_return, both.others[0].value) == (1.75, 3.75)
     for paid, value in zip(third.paid, (Fraction(7, 4), Fraction(15, 4)), strict=True):
         assert exact_return(third, policy, paid) == (value, value)
     forever = CheckedProblem(endless(0.5))
-    assert exact_return(forever, read_policy(forever, veil.MarkovPolicy([[1.0]]))) is None
+    assert exact_return(forever, read_policy(forever, veil.MarkovPolicy([[1.0]])), forever.paid[0]) is None

@@ -1,10 +1,9 @@
 """The verifier's numbers: inside their own error bounds by exact arithmetic, and no rule that proves too much."""
 
 import math
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,10 @@ import veil
 from tests.game.test_records import random_pairs
 from tests.marks import chequered
 from tests.problem.test_constraints import make_problem
-from tests.proof.attacks import dressed
 from tests.proof.cases import KINDS, random_policy, random_problem, tiny_problem
 from tests.proof.exact import ExactProblem, best_response, chooser, play
+from tests.proof.lies import dressed
+from tests.proof.reading import CheckedProblem, Witness, policy_values, replace, rule_bound
 from tests.seeds import blocks, seeds
 from veil.common.clock import Clock
 from veil.common.errors import CertificateError
@@ -24,11 +24,7 @@ from veil.game.records import solve_records_game
 from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game
 from veil.proof.arithmetic import FLOOR
-from veil.proof.backward import rule_bound
-from veil.proof.certificate import Witness
 from veil.proof.certify import certify
-from veil.proof.checked_problem import CheckedProblem
-from veil.proof.policy_values import policy_values
 from veil.proof.verify import verify
 
 
@@ -109,7 +105,6 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(block: range):
         policy = random_policy(problem, "markov", seed)
         game = solve_game(problem, iterations=5, gap=0)
         certificate = certify(problem, policy, game=game)
-        assert certificate.witness is not None
         reachable = np.argwhere(game.pairs.reachable)
         node, z = reachable[seed % len(reachable)]
         costs = np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
@@ -118,7 +113,11 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(block: range):
         assert rule_bound(CheckedProblem(problem), witness, (problem.min_return,), None) == np.inf  # type: ignore[arg-type]
         for wrong in (0.0, 0.5, certificate.upper, 100.0):
             with pytest.raises(CertificateError):
-                verify(replace(certificate, witness=witness, upper=wrong), problem, policy)
+                verify(
+                    dressed(replace(certificate, bounds=(replace(witness, upper=wrong),), best_known=None)),
+                    problem,
+                    policy,
+                )
 
 
 @pytest.mark.parametrize("block", blocks(40, 40, 10))
@@ -151,8 +150,8 @@ def test_a_rule_must_be_one():
         (replace(good, costs=costs[:-1]), "outside"),  # one past the end
         (replace(good, first=np.where(graph.first >= 0, graph.sizes[0], -1)), "outside"),
         (replace(good, following=graph.following[:-1]), "one table for each step"),
-        (replace(good, multiplier=-1.0), "multiplier"),
-        (replace(good, multiplier=float("nan")), "multiplier"),
+        (replace(good, multiplier=-1.0), "price"),
+        (replace(good, multiplier=float("nan")), "price"),
     ):
         with pytest.raises(CertificateError, match=message):
             rule_bound(checked, wrong, (None,), None)
@@ -196,14 +195,13 @@ def test_returns_over_an_infinite_horizon(discount, kind):
     if kind != "history":
         assert certificate.expected_return == pytest.approx(veil.expected_return(problem, policy), abs=1e-10)
     assert certificate.values is not None
-    assert certificate.witness is not None
     checked, values = CheckedProblem(problem), certificate.values
-    bound = rule_bound(checked, certificate.witness, certificate.bounds, values)
+    bound = rule_bound(checked, certificate.bounds[0], (certificate.threshold,), values)
     for shift in (-1.0, -1e-3, 1e-3, 1.0):
         for state in range(4):
             wrong = values.copy()
             wrong[0, state] += shift
-            assert rule_bound(checked, certificate.witness, certificate.bounds, wrong) >= bound - 1e-12
+            assert rule_bound(checked, certificate.bounds[0], (certificate.threshold,), wrong) >= bound - 1e-12
     with pytest.raises(CertificateError, match="values"):
         verify(replace(certificate, values=None), problem, policy)
 
@@ -234,153 +232,6 @@ def ranging(agent_knows: bool | None = None) -> veil.Problem:
     return veil.Problem(models, veil.Observer(np.ones((2, 1))), secret, 2, "25%", constraints=asked)
 
 
-def test_numbers_that_are_as_proven_are_accepted_and_nothing_better():
-    """Bounds equal to what the verifier finds, of the policy, of all policies, and of pairs."""
-    problem, policy = random_pairs(5), veil.MarkovPolicy.uniform(random_pairs(5))
-    proof = certify(problem, policy, 0.0, hide="own, p0", progress=False)
-    found = verify(proof, problem, policy)
-    [pair], proven = proof.pairs, found.pairs["p0"]
-    exact = replace(pair, lower=proven.lower, upper=proven.upper)
-    good = replace(proof, lower=found.least(proof.hide), upper=found.upper, pairs=(exact,), best_known=None)
-    verify(dressed(problem, good, policy), problem, policy)
-    for change, words in (
-        ({"lower": math.nextafter(good.lower, 2)}, "lower bound"),
-        ({"upper": math.nextafter(good.upper, 0)}, "upper bound"),
-        ({"pairs": (replace(exact, lower=math.nextafter(exact.lower, 2)),)}, "pair p0"),
-        ({"pairs": (replace(exact, upper=math.nextafter(exact.upper, 0)),)}, "pair p0"),
-    ):
-        with pytest.raises(CertificateError, match=words):
-            verify(dressed(problem, replace(good, **cast(Any, change)), policy), problem, policy)
-
-
-def test_a_transparent_claim_that_is_as_proven_is_accepted_and_nothing_better():
-    problem = veil.gallery.load("two-rooms", horizon=2).replace(min_return=None)
-    policy = veil.MarkovPolicy.uniform(problem)
-    proof = certify(problem, policy, 0.0, goal="transparent")
-    found = verify(proof, problem, policy)
-    assert found.upper == found.policy.upper
-    verify(dressed(problem, replace(proof, upper=found.upper), policy), problem, policy)
-    less = replace(proof, upper=math.nextafter(found.upper, 0))
-    with pytest.raises(CertificateError, match=r"upper bound: .* is claimed, and"):
-        verify(dressed(problem, less, policy), problem, policy)
-    with pytest.raises(CertificateError, match=r"lower bound: .* is claimed for all policies"):
-        verify(dressed(problem, replace(proof, lower=1e-9), policy), problem, policy)
-
-
-def test_a_percentage_needs_its_number():
-    """Without one the claim would be about policies of any return."""
-    problem, policy = ranging(), veil.MarkovPolicy.uniform(ranging())
-    proof = certify(problem, policy, 0.0)
-    verify(proof, problem, policy)
-    lie = dressed(problem, replace(proof, threshold=None, feasible=True), policy)
-    with pytest.raises(CertificateError, match="threshold: it is None, expected the number that 25% is"):
-        verify(lie, problem, policy)
-
-
-def test_a_rule_that_proves_nothing_is_no_proof_of_what_needs_none():
-    """No policy hides more than one bit; but the witness must be a rule for all that can be reached."""
-    problem = veil.gallery.load("two-rooms", horizon=2).replace(min_return=None)
-    policy = veil.MarkovPolicy.uniform(problem)
-    proof = certify(problem, policy, 0.0)
-    assert proof.upper == 1
-    assert proof.witness is not None
-    nothing = replace(proof.witness, first=np.full_like(proof.witness.first, -1))
-    lie = dressed(problem, replace(proof, witness=nothing), policy)
-    with pytest.raises(CertificateError, match="the rule excludes something that a policy can reach"):
-        verify(lie, problem, policy)
-
-
-def test_constraints_are_as_proven():
-    """Of each quantity its value, its error and whether it is met; and of all of them whether the policy is feasible."""
-    problem = make_problem([veil.Return(max="100%", reward="energy")], 3, 2)
-    policy = veil.MarkovPolicy.uniform(problem)
-    proof = certify(problem, policy, 0.0)
-    verify(proof, problem, policy)
-    [one] = proof.constraints
-    for changes, words in (
-        ({"constraints": (replace(one, value=one.value + 1e-9),)}, f"{one.name}: .* is claimed, and"),
-        ({"constraints": (replace(one, error=one.error / 4),)}, f"{one.name}: .* is claimed, and"),
-        ({"constraints": (replace(one, error=5 * one.error),)}, f"{one.name}: an error of"),
-        ({"constraints": (replace(one, met=False),), "feasible": False}, "constraints: met is False"),
-        ({"feasible": not proof.feasible}, "feasible: "),
-        ({"expected_return": proof.expected_return + 1e-9}, "return: .* is claimed, and"),
-    ):
-        with pytest.raises(CertificateError, match=words):
-            verify(dressed(problem, replace(proof, **cast(Any, changes)), policy), problem, policy)
-
-
-@pytest.mark.parametrize("which", ["return", "energy"])
-def test_values_and_errors_are_right_to_the_last_bit(which: str):
-    """An error is what is proven or a little more; a value lies so near that its error covers both."""
-    problem = make_problem([veil.Return(max="100%", reward="energy")], 3, 2)
-    policy = veil.MarkovPolicy.uniform(problem)
-    proof = certify(problem, policy, 0.0)
-    proven = verify(proof, problem, policy).policy
-    [one], [found] = proof.constraints, proven.others
-    value, error = (proven.expected_return, proven.return_error) if which == "return" else (found.value, found.error)
-    most = 4 * error + 32 * 2.0**-53 * abs(value)
-    assert error > 0
-
-    def claimed(value: float, error: float) -> veil.Certificate:
-        if which == "energy":
-            return dressed(problem, replace(proof, constraints=(replace(one, value=value, error=error),)), policy)
-        return dressed(problem, replace(proof, expected_return=value, return_error=error), policy)
-
-    verify(claimed(value, error), problem, policy)
-    verify(claimed(value, most), problem, policy)
-    far = value + 3 * error
-    needed = float(abs(Fraction(far) - Fraction(value)) + Fraction(error))
-    needed = (
-        needed
-        if Fraction(needed) >= abs(Fraction(far) - Fraction(value)) + Fraction(error)
-        else math.nextafter(needed, 1)
-    )
-    assert needed <= most
-    verify(claimed(far, needed), problem, policy)
-    for lie, words in (
-        (claimed(value, math.nextafter(error, 0)), "is claimed, and"),
-        (claimed(value, math.nextafter(most, 1)), "is the most"),
-        (claimed(far, math.nextafter(needed, 0)), "is claimed, and"),
-        (claimed(far, 3 * error), "is claimed, and"),
-    ):
-        with pytest.raises(CertificateError, match=f"{which}: .*{words}"):
-            verify(lie, problem, policy)
-
-
-def circular() -> dict[str, Any]:
-    """A table that holds itself."""
-    table: dict[str, Any] = {}
-    table["again"] = table
-    return table
-
-
-@pytest.mark.parametrize(
-    ("part", "changes"),
-    [
-        ("certificate", {"window": ()}),
-        ("certificate", {"versions": {"veil": object()}}),
-        ("certificate", {"versions": circular()}),
-        ("certificate", {"constraints": (None,)}),
-        ("witness", {"following": None}),
-        ("witness", {"others": (None,)}),
-        ("witness", {"prices": None}),
-    ],
-)
-def test_what_is_no_certificate_at_all_is_refused_as_one(part: str, changes: dict[str, Any]):
-    """Whatever goes wrong in reading it, the answer is that it does not hold."""
-    problem = make_problem([veil.Return(max="100%", reward="energy")], 3, 2)
-    policy = veil.MarkovPolicy.uniform(problem)
-    proof = certify(problem, policy, 0.0)
-    assert proof.witness is not None
-    lie = (
-        replace(proof, **changes)
-        if part == "certificate"
-        else replace(proof, witness=replace(proof.witness, **changes))
-    )
-    with pytest.raises(CertificateError):
-        verify(lie, problem, policy)
-
-
 @pytest.mark.parametrize(
     "weights", [(0.5, math.nextafter(0.5, 0)), (0.1, 0.9 - 1e-15), (math.nextafter(2 / 3, 0), 1 / 3)]
 )
@@ -391,47 +242,92 @@ def test_weights_of_a_game_that_fall_short_of_one_are_raised(weights: tuple[floa
     assert sum(map(Fraction, weights)) < 1
     short = tuple(replace(one, weight=weight) for one, weight in zip(game.rules, weights, strict=True))
     proof = certify(problem, policy, hide="own, p0", game=replace(game, rules=short), progress=False)
-    assert proof.witness is not None
-    raised = [one.weight for one in proof.witness.rules]
+    assert proof.bounds[0] is not None
+    raised = [one.weight for one in proof.bounds[0].rules]
     assert raised == pytest.approx(weights, abs=1e-14)
     assert 1 <= sum(map(Fraction, raised)) < 1 + Fraction(1, 2**52)
     verify(proof, problem, policy)
 
 
-@pytest.mark.parametrize("way", [{"merge": 1}, {"window": (1, 3)}, {"prune": 0.005}], ids=str)
-@pytest.mark.parametrize("whose", ["own", "p0", "transparent"])
-def test_a_bound_is_what_the_claimed_way_proves(whose: str, way: dict[str, Any]):
-    """Histories merged, a window, or rare ones left out: less is proven than by all of them, and no more is accepted."""
+def put(claim: veil.Certificate, number: int, **changes: Any) -> veil.Certificate:
+    """The certificate with a channel that claims something else."""
+    one = replace(claim.channels[number], **changes)
+    return replace(claim, channels=(*claim.channels[:number], one, *claim.channels[number + 1 :]), best_known=None)
+
+
+@pytest.mark.parametrize("way", [{}, {"merge": 1}, {"window": (1, 3)}, {"prune": 0.005}], ids=str)
+@pytest.mark.parametrize("number", [0, 1])
+def test_bounds_of_channels_are_what_the_claimed_way_proves_and_no_more(number: int, way: dict[str, Any]):
     problem, policy = random_pairs(5), veil.MarkovPolicy.uniform(random_pairs(5))
-    if whose == "transparent":
-        problem = problem.replace(pairs=())
-        whole = certify(problem, policy, 0.0, goal="transparent")
-        all_histories = verify(whole, problem, policy).policy.upper
-        weak = replace(whole, upper=10.0, **way)
-        proven = verify(dressed(problem, weak, policy), problem, policy).policy.upper
-        assert proven > all_histories
-        claims = [replace(weak, upper=proven), replace(weak, upper=math.nextafter(proven, 0))]
-    else:
-        whole = replace(certify(problem, policy, 5.0, hide="own, p0", progress=False), lower=0.0, best_known=None)
-        [pair] = whole.pairs
-        full = verify(dressed(problem, whole, policy), problem, policy)
-        weak = (
-            replace(whole, **way)
-            if whose == "own"
-            else replace(whole, pairs=(replace(pair, lower=0.0, upper=10.0, **way),))
-        )
-        found = verify(dressed(problem, weak, policy), problem, policy)
-        if whose == "own":
-            assert 0 < found.policy.lower < full.policy.lower
-            least = found.least(weak.hide)
-            claims = [replace(weak, lower=least), replace(weak, lower=math.nextafter(least, 2))]
-        else:
-            proven = found.pairs["p0"].lower
-            assert 0 < proven < full.pairs["p0"].lower
-            [loose] = weak.pairs
-            claims = [
-                replace(weak, pairs=(replace(loose, lower=lower),)) for lower in (proven, math.nextafter(proven, 2))
-            ]
-    verify(dressed(problem, claims[0], policy), problem, policy)
+    proof = certify(problem, policy, 0.0, hide="own, p0", progress=False)
+    weak = put(proof, number, lower=1e-12, upper=10.0, **({"window": whole(problem), "prune": 0.0, "merge": 0} | way))
+    found = verify(dressed(weak), problem, policy).channels[number]
+    exact = put(weak, number, lower=found.lower, upper=found.upper)
+    verify(dressed(exact), problem, policy)
+    for changes in ({"lower": math.nextafter(found.lower, 2)}, {"upper": math.nextafter(found.upper, 0)}):
+        with pytest.raises(CertificateError, match=r"is claimed, .* is found"):
+            verify(dressed(put(exact, number, **changes)), problem, policy)
+
+
+def test_upper_bounds_are_as_proven_and_no_smaller():
+    problem, policy = random_pairs(5), veil.MarkovPolicy.uniform(random_pairs(5))
+    proof = dressed(replace(certify(problem, policy, 1.0, hide="own, p0", progress=False), best_known=None))
+    least = verify(proof, problem, policy).upper
+    exact = replace(proof, bounds=(replace(proof.bounds[0], upper=least),))
+    verify(dressed(exact), problem, policy)
+    less = replace(proof, bounds=(replace(proof.bounds[0], upper=math.nextafter(least, 0)),))
+    with pytest.raises(CertificateError, match=r"upper bound: .* is claimed"):
+        verify(dressed(less), problem, policy)
+
+
+def test_a_transparent_claim_is_as_proven():
+    problem = veil.gallery.load("two-rooms", horizon=2).replace(min_return=None)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 0.0, goal="transparent")
+    found = verify(proof, problem, policy)
+    assert found.upper == found.policy.upper
+    assert (proof.lower, proof.bounds) == (0.0, ())
+    verify(dressed(put(proof, 0, upper=found.upper)), problem, policy)
     with pytest.raises(CertificateError, match=r"is claimed, .* is found"):
-        verify(dressed(problem, claims[1], policy), problem, policy)
+        verify(dressed(put(proof, 0, upper=math.nextafter(found.upper, 0))), problem, policy)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_values_and_errors_are_right_to_the_last_bit(number: int):
+    """An error is what is proven or a little more; a value lies so near that its error covers both."""
+    problem = make_problem([veil.Return(max="100%", reward="energy")], 3, 2)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 0.0)
+    found = verify(proof, problem, policy).policy.quantities[number]
+    most = 4 * found.error + 32 * 2.0**-53 * abs(found.value)
+    assert found.error > 0
+
+    def claimed(**changes: Any) -> veil.Certificate:
+        one = replace(proof.quantities[number], **changes)
+        return dressed(replace(proof, quantities=(*proof.quantities[:number], one, *proof.quantities[number + 1 :])))
+
+    verify(claimed(value=found.value, error=found.error), problem, policy)
+    verify(claimed(value=found.value, error=most), problem, policy)
+    for changes, words in (
+        ({"value": found.value, "error": math.nextafter(found.error, 0)}, "is claimed, and"),
+        ({"value": found.value, "error": math.nextafter(most, 1)}, "is the most"),
+        ({"value": found.value + 3 * found.error, "error": 3 * found.error}, "is claimed, and"),
+        ({"met": not found.met}, "met is"),
+        ({"bound": None, "met": True}, "is None"),
+        ({"bound": (proof.quantities[number].bound or 0.0) + 1e-3}, "threshold: .* is claimed for|the bound of"),
+    ):
+        with pytest.raises(CertificateError, match=words):
+            verify(claimed(**changes), problem, policy)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"channels": ()}, {"versions": {"veil": object()}}, {"quantities": (None,)}, {"bounds": (None,)}, {"hidden": (7,)},
+     {"policy_hash": "0" * 64}, {"problem_hash": "0" * 64}, {"policy_class": "another"}, {"seal": ""}, {"claim": ""}],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_certificate_of_these_is_refused(changes: dict[str, Any]):
+    problem = make_problem([veil.Return(max="100%", reward="energy")], 3, 2)
+    policy = veil.MarkovPolicy.uniform(problem)
+    with pytest.raises(CertificateError):
+        verify(replace(certify(problem, policy, 0.0), **changes), problem, policy)

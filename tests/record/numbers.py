@@ -73,8 +73,9 @@ def of_solution(found: veil.Solution) -> dict[str, Any]:
 
 def of_certificate(found: veil.Certificate) -> dict[str, Any]:
     """What is claimed, and under `course` the witness that proves it."""
-    witness = found.witness
-    arrays = [] if witness is None else [witness.first, *witness.following, witness.costs]
+    rules = found.bounds[0].rules[:1] if found.bounds else ()
+    arrays = [array for one in rules for array in (one.first, *one.following, one.costs)]
+    own = found.channels[0]
     joined = hashlib.sha256(b"".join(array.astype("<f8").tobytes() for array in arrays)).hexdigest()
     return {
         "lower": found.lower,
@@ -88,9 +89,9 @@ def of_certificate(found: veil.Certificate) -> dict[str, Any]:
             "best_known": found.best_known,
             "gaps": [found.gap, found.class_gap, found.solver_gap],
             "price": found.price,
-            "window": list(found.window),
-            "prune": found.prune,
-            "merge": found.merge,
+            "window": list(own.window),
+            "prune": own.prune,
+            "merge": own.merge,
             "values": found.values,
             "witness": Digest(joined),
             "shapes": [list(array.shape) for array in arrays],

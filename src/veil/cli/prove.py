@@ -1,5 +1,6 @@
 """`veil certify` and `veil verify`: make and check certificates of how good a policy is."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,12 +21,16 @@ from .shared import (
     print_json,
 )
 
+PROBLEM_FILE, POLICY_FILE = "problem.bin", "policy.safetensors"
+CONFIDENCE_LABEL = "with confidence"
+
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
     from ..policy.policy import Policy
     from ..problem.problem import Problem
     from ..proof.certificate import Certificate
-    from ..proof.verify import Verification
+    from ..proof.checking import Verification
+    from .shared import Opened
 
 
 @guarded
@@ -97,42 +102,78 @@ def verify(
     policy: Annotated[
         str | None, typer.Option(help="The policy of the certificate.", show_default="that of the result folder")
     ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Confidence of all statistical claims together.", show_default="1 − 1e-6"),
+    ] = 1 - 1e-6,
+    sequences: Annotated[
+        int | None,
+        typer.Option(min=2, help="Sequences to draw for a statistical claim.", show_default="those of the claim"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the draws, to repeat them.", show_default="fresh randomness")
+    ] = None,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
-    """Check a certificate from the scenario and the policy alone; nothing in the certificate is trusted.
+    """Check a certificate from the arrays of the problem and the policy; nothing in the certificate is trusted.
+
+    A result folder holds these arrays (problem.bin), so that it can be checked anywhere. If the scenario is there too, its
+    fingerprint is compared; otherwise the output says that it was not.
 
     Exit codes: 0 the certificate holds, 5 it does not hold, 2 it could not be checked (a file is missing or cannot be read).
 
     Example: veil verify patrol-result
     """
-    from ..formats.results.verified import check_document
     from ..proof.certificate import Certificate
+    from ..proof.checking import Draws
     from ..proof.verify import verify as check
+    from ..proof.verify import verify_files
 
-    certificate_path, result, scenario, policy, recorded = _parts(place, scenario, policy)
-    opened = open_scenario(scenario, [*recorded, *changes])
-    certificate = Certificate.load(certificate_path)
-    acting = _acting(opened.problem, policy, result)
-    found = check(certificate, opened.problem, acting)
-    if result is not None:
-        check_document(result, certificate, found, opened.problem, acting)
+    parts = _parts(place, scenario, policy, changes)
+    draws = Draws(max(1e-300, 1 - confidence), sequences, seed)
+    certificate = Certificate.load(parts.certificate)
+    if parts.result is not None and parts.has_record:
+        found = verify_files(certificate, parts.record, parts.result.folder / POLICY_FILE, draws=draws)
+        opened, told = _compared(certificate, parts, found)
+    else:
+        opened = parts.opened()
+        acting = _acting(opened.problem, parts.policy, parts.result)
+        found = check(certificate, opened.problem, acting, confidence=confidence, sequences=sequences, seed=seed)
+        told = f"{parts.scenario} ({opened.problem.name})"
+        _check_document(parts, certificate, found, opened.problem, acting)
+    print_verified(certificate, found, parts, told, None if opened is None else list(opened.changes), as_json=as_json)
+
+
+def print_verified(
+    certificate: "Certificate",
+    found: "Verification",
+    parts: "_Parts",
+    told: str,
+    changed: list[str] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """The result of a verification, in words or as JSON."""
+    drawn = {one.name: found.sampled[one.number].lower for one in certificate.channels if one.number in found.sampled}
     facts: dict[str, object] = {
         "holds": True,
-        "scenario": scenario,
-        "changes": list(opened.changes),
-        "problem": opened.problem.name,
+        "scenario": parts.scenario,
+        "scenario_compared": changed is not None,
+        "changes": changed or [],
         "fingerprint": certificate.problem_hash,
-        "certificate": str(certificate_path),
+        "certificate": str(parts.certificate),
         "lower": certificate.lower,
+        "likely_lower": certificate.likely_lower if certificate.likely_lower > certificate.lower else None,
         "upper": certificate.upper,
         "gap": certificate.gap,
         "expected_return": certificate.expected_return,
         "threshold": certificate.threshold,
         "feasible": certificate.feasible,
-        "recomputed_lower": found.least(certificate.hide),
+        "recomputed_lower": found.least(certificate.hidden),
         "recomputed_upper": found.upper,
+        "recomputed_likely_lower": drawn or None,
         "delayed_upper": None if certificate.delayed is None else certificate.delayed.upper,
         "recomputed_delayed_upper": found.delayed,
         "claim": certificate.claim,
@@ -143,20 +184,81 @@ def verify(
     print("the certificate holds")
     print_facts(
         [
-            ("scenario", f"{scenario} ({opened.problem.name})"),
-            ("changed", ", ".join(opened.changes) or None),
+            ("scenario", told),
+            ("changed", ", ".join(changed or ()) or None),
             ("fingerprint", certificate.problem_hash),
             ("claimed", _bounds(certificate, certificate.lower, certificate.upper)),
-            ("recomputed", _bounds(certificate, found.least(certificate.hide), found.upper)),
+            ("recomputed", _bounds(certificate, found.least(certificate.hidden), found.upper)),
             ("", _delayed(certificate, found)),
+            *[(CONFIDENCE_LABEL, f"{name}: at least {lower_text(bits, 6)} bits in the verifier's draws")
+              for name, bits in drawn.items()],
             (
                 "return",
                 f"{certificate.expected_return!r}, within {upper_text(certificate.return_error, significant=2)}",
             ),
             ("threshold", "none" if certificate.threshold is None else repr(certificate.threshold)),
         ]
-    )
+    )  # fmt: skip
     print(certificate.summary())
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a verification is about: the certificate, the result folder it belongs to, the scenario and the policy."""
+
+    certificate: Path
+    result: "Result | None"
+    scenario: str | None
+    policy: str
+    changes: tuple[str, ...]
+    scenario_given: bool
+
+    @property
+    def record(self) -> Path:
+        """The arrays of the problem in the result folder."""
+        return self.certificate.parent / PROBLEM_FILE
+
+    @property
+    def has_record(self) -> bool:
+        """Whether the folder alone is checked: it has the arrays, and no other policy was given."""
+        return self.record.exists() and Path(self.policy) == self.certificate.parent / POLICY_FILE
+
+    @property
+    def has_scenario(self) -> bool:
+        """Whether the scenario can be read."""
+        found = self.scenario
+        return found is not None and (self.scenario_given or found.startswith(GALLERY) or Path(found).exists())
+
+    def opened(self) -> "Opened":
+        """The scenario with its changes."""
+        assert self.scenario is not None
+        return open_scenario(self.scenario, self.changes)
+
+
+def _compared(certificate: "Certificate", parts: _Parts, found: "Verification") -> "tuple[Opened | None, str]":
+    """The scenario, if it is there and has the fingerprint of the certificate, and what to tell of it."""
+    from ..formats.results.verified import check_told
+    from ..proof.verify import check_scenario
+
+    assert parts.result is not None
+    if not parts.has_scenario:
+        check_told(parts.result, certificate)
+        where = "none is recorded" if parts.scenario is None else f"{parts.scenario} is not there"
+        return None, f"not compared: {where}; checked for the problem in {parts.record.name}"
+    opened = parts.opened()
+    acting = _acting(opened.problem, parts.policy, parts.result)
+    check_scenario(certificate, opened.problem, acting)
+    _check_document(parts, certificate, found, opened.problem, acting)
+    return opened, f"{parts.scenario} ({opened.problem.name})"
+
+
+def _check_document(
+    parts: _Parts, certificate: "Certificate", found: "Verification", problem: "Problem", policy: "Policy"
+) -> None:
+    from ..formats.results.verified import check_document
+
+    if parts.result is not None:
+        check_document(parts.result, certificate, found, problem, policy)
 
 
 def _acting(problem: "Problem", policy: str, result: "Result | None") -> "Policy":
@@ -193,15 +295,12 @@ def _delayed(certificate: "Certificate", found: "Verification") -> str | None:
     return f"without seeing the current observation at most {high} bits (recomputed: {again})"
 
 
-def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path, Result | None, str, str, list[str]]":
-    """The certificate, the result it belongs to, the scenario, the policy, and the changes that were made to the scenario.
-
-    A result folder names them all, a certificate alone only itself.
-    """
+def _parts(place: str, scenario: str | None, policy: str | None, changes: tuple[str, ...]) -> _Parts:
+    """What is to be verified. A result folder names all of its parts, a certificate alone only itself."""
     from ..common.errors import InputError
     from ..formats.results.folder import CERTIFICATE, DOCUMENT, POLICY, read_result
 
-    path, result = Path(place), None
+    path, result, given = Path(place), None, scenario is not None
     if not path.exists():
         raise InputError(place, ["not found, expected a result folder or a certificate file"])
     if path.is_dir() or path.name == DOCUMENT:
@@ -212,28 +311,21 @@ def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path,
         path = result.certificate
     elif path.name == CERTIFICATE and (path.parent / DOCUMENT).exists() and (scenario is None or policy is None):
         result = read_result(path.parent, check_files=False)
-    changes: list[str] = []
+    recorded: list[str] = []
     if result is not None:
-        changes = result.document.problem.changes if scenario is None else []
+        recorded = result.document.problem.changes if scenario is None else []
         scenario, policy = scenario or result.scenario, policy or str(result.folder / POLICY)
     missing = [name for name, value in (("--scenario", scenario), ("--policy", policy)) if value is None]
+    if policy is not None and result is not None and (result.folder / PROBLEM_FILE).exists():
+        missing = []
     if missing:
         raise InputError(
             place, [f"a certificate file does not contain the scenario and the policy: give {' and '.join(missing)}"]
         )
-    assert scenario is not None
     assert policy is not None
-    if (
-        result is not None
-        and scenario == result.scenario
-        and not scenario.startswith(GALLERY)
-        and not Path(scenario).exists()
-    ):
+    found = _Parts(path, result, scenario, policy, (*recorded, *changes), given)
+    if not found.has_record and not found.has_scenario:
         raise InputError(
-            place,
-            [
-                f"its scenario {scenario} is not there: give it with --scenario FILE, or check the folder on its own with"
-                f" `python verify_certificate.py {result.folder}`"
-            ],
+            place, [f"its scenario {scenario} is not there, nor are its arrays: give it with --scenario FILE"]
         )
-    return path, result, scenario, policy, changes
+    return found

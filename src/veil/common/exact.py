@@ -7,7 +7,10 @@ all continuations have the same value: a threshold that is equal to the value is
 import math
 from fractions import Fraction
 
+import numpy as np
+
 _BITS = 256
+_DOMINATES = 4.0  # an offset that is this many times the spread is subtracted before anything is summed
 
 Interval = tuple[int, int]
 """Lower and upper end, in units of `2^-bits`."""
@@ -30,7 +33,9 @@ def discounted(paid: Interval, discount: Fraction, after: Interval) -> Interval:
     return paid[0] + top * after[0] // bottom, paid[1] - (-top * after[1] // bottom)
 
 
-def proportions(target: list[int], chance: list[float] | list[Fraction], shown: list[float]) -> list[int]:
+def proportions(
+    target: list[int], chance: list[float] | list[Fraction], shown: list[float] | list[Fraction]
+) -> list[int]:
     """`chance · shown / Σ shown`, where the sum is over the entries of the same target, as whole numbers in proportion."""
     totals: dict[int, Fraction] = {}
     for one, number in zip(target, shown, strict=True):
@@ -53,3 +58,21 @@ def mean(weights: list[int], values: list[Interval]) -> Interval:
     low = sum(weight * value[0] for weight, value in zip(weights, values, strict=True))
     high = sum(weight * value[1] for weight, value in zip(weights, values, strict=True))
     return low // total, -(-high // total)
+
+
+def centre_of(numbers: np.ndarray) -> float:
+    """What to subtract from rewards so that sums of them keep their digits: their middle where they are large beside
+    their spread, else 0, which leaves them as they are."""
+    low, high = float(numbers.min(initial=np.inf)), float(numbers.max(initial=-np.inf))
+    if not low <= high < np.inf:
+        return 0.0
+    middle = low + (high - low) / 2
+    return middle if abs(middle) > _DOMINATES * (high - low) else 0.0
+
+
+def always_met(sign: float, bound: float, rewards: np.ndarray, last: np.ndarray, discount: float, horizon: int) -> bool:
+    """Whether the sizes of the rewards alone say that `sign · V ≥ sign · bound`, as for a probability of at least 0."""
+    if discount != 1:
+        return False
+    paid, ends = (Fraction(float((sign * part).min(initial=np.inf))) if part.size else 0 for part in (rewards, last))
+    return horizon * paid + ends >= Fraction(sign * bound)

@@ -4,7 +4,10 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+from .logs import log2_of_count
+
 DIGITS = 4  # after the point, of bits shown to people
+_TRIVIAL = 1e-6  # bits within which a bound is one that holds without any observation
 
 
 def lower_text(value: float, digits: int = DIGITS, *, significant: int | None = None) -> str:
@@ -24,6 +27,18 @@ def rounded_down(value: Fraction) -> float:
     """The largest float that is not above an exact number; minus that of minus a number is the smallest not below it."""
     found = float(value)
     return found if Fraction(found) <= value else math.nextafter(found, -math.inf)
+
+
+def trivial_words(upper: float, values: int, prior_bits: float = math.inf) -> str:
+    """Why an upper bound in bits says nothing, for parentheses: `trivial: log2 of 3 values`; empty if it says something.
+
+    **Arguments:** `values`: how many the secret has; `prior_bits`: `H(Z)`, if no policy changes it.
+    """
+    if values < 2 or not math.isfinite(upper):
+        return ""
+    if upper >= log2_of_count(values) - _TRIVIAL:
+        return f"trivial: log2 of {values:,} values"
+    return "trivial: H(Z), before anything is observed" if upper >= prior_bits - _TRIVIAL else ""
 
 
 def _text(value: float, digits: int, significant: int | None, direction: int) -> str:

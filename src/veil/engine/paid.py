@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.errors import InputError
+from ..common.exact import centre_of
 from ..common.memo import memo
 from ..problem.model import Model
-from ..problem.return_rounding import centre_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.trivial import trivial_bound
-from ..proof.certificate import Certificate
+from ..proof.certificate import CONFIDENCE, Certificate
 
 UNPROVEN = 5e-5
 """Bits below which a lower bound says nothing."""
@@ -236,6 +236,8 @@ class Solution(Value):
             facts += [("proven", f"no bounds: {self.certificate_note}")] if self.certificate_note else []
         elif self.goal == "transparent":
             facts.append(("proven", f"this policy hides at most {upper_text(proof.upper, 6)} bits"))
+            if proof.likely_upper < proof.upper:
+                facts.append((CONFIDENCE, f"this policy hides at most {upper_text(proof.likely_upper, 6)} bits"))
         else:
             problem = self.problem
             trivial = proof.trivial if problem is None else trivial_bound(problem, proof.upper, proof.hide)
@@ -243,12 +245,14 @@ class Solution(Value):
             own = f"this policy at least {low} bits, " if proof.lower >= UNPROVEN else ""
             what = "" if proof.hide == (OWN,) else f" in the least of {' and '.join(proof.hide)}"
             facts.append(("proven", f"{own}any policy at most {high} bits{what}{in_parentheses(trivial)}"))
+            if proof.likely_lower > proof.lower:
+                facts.append((CONFIDENCE, f"this policy at least {lower_text(proof.likely_lower, 6)} bits"))
             if proof.delayed is not None:
                 blind = upper_text(proof.delayed.upper, 6)
                 facts.append(("", f"without seeing the current observation at most {blind} bits"))
             if lacks_clock(self, problem):
                 facts.append(("", CLOCK_WORDS))
-            if is_short(self, proof.lower):
+            if is_short(self, proof.likely_lower):
                 words = "what this policy hides is not proven within the limit"
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))
         facts += [("", self.certificate_note)] if proof is not None and self.certificate_note else []

@@ -1,7 +1,5 @@
-"""Policy files: safetensors, which hold numbers only and run no code when they are opened; and the hash of a content."""
+"""Policy files: safetensors, which hold numbers only and run no code when they are opened."""
 
-import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -47,12 +45,3 @@ def read_table(path: str | Path) -> tuple[str, np.ndarray]:
         if isinstance(error, PolicyFileError):
             raise
         raise PolicyFileError(f"{path} cannot be read as a policy: {error}; write one with policy.save(path)") from None
-
-
-def content_hash(kind: str, arrays: Sequence[np.ndarray]) -> str:
-    """SHA-256 of a policy's content, in hexadecimal, the same on every machine: numbers as 64 bits, -0.0 as 0.0."""
-    digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
-    for array in arrays:
-        numbers = (array + 0.0).astype("<f8") if array.dtype.kind == "f" else array.astype("<i8")
-        digest.update(f"{numbers.dtype.str}{numbers.shape};".encode() + np.ascontiguousarray(numbers).tobytes())
-    return digest.hexdigest()

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
+from ..common.content import content_hash
 from ..common.errors import InputError, VeilError
 from ..common.values import Value
 from ..problem.apart import Apart, apart
 from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
-from .files import content_hash
 from .memories import PolicyMemory
 from .player import Observation, Player
 

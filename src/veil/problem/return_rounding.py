@@ -1,25 +1,14 @@
 """How far rounding may move the return of a policy: the distance that searches keep from a threshold."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..common.exact import centre_of
 from .problem import Problem
 
 _UNIT = 2.0**-53
-_DOMINATES = 4.0  # an offset that is this many times the spread is subtracted before anything is summed
-
-
-def centre_of(numbers: np.ndarray) -> float:
-    """What to subtract from rewards so that sums of them keep their digits: their middle where they are large beside
-    their spread, else 0, which leaves them as they are."""
-    low, high = float(numbers.min(initial=np.inf)), float(numbers.max(initial=-np.inf))
-    if not low <= high < np.inf:
-        return 0.0
-    middle = low + (high - low) / 2
-    return middle if abs(middle) > _DOMINATES * (high - low) else 0.0
 
 
 def return_rounding(problem: Problem, quantity: int = 0) -> float:
@@ -32,14 +21,6 @@ def return_rounding(problem: Problem, quantity: int = 0) -> float:
     """
     one, last = problem.quantities[quantity], problem.channels[0].terminals[quantity]
     return rounding_of(problem, one.paid, last, one.discount)
-
-
-def always_met(sign: float, bound: float, rewards: np.ndarray, last: np.ndarray, discount: float, horizon: int) -> bool:
-    """Whether the sizes of the rewards alone say that `sign · V ≥ sign · bound`, as for a probability of at least 0."""
-    if discount != 1:
-        return False
-    paid, ends = (Fraction(float((sign * part).min(initial=np.inf))) if part.size else 0 for part in (rewards, last))
-    return horizon * paid + ends >= Fraction(sign * bound)
 
 
 def rounding_of(problem: Problem, rewards: np.ndarray, last: np.ndarray, discount: float) -> float:

@@ -5,23 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..common.logs import entropy_bits, log2_of_count
+from ..common.logs import entropy_bits
+from ..common.rounding import trivial_words
 from .pairs import OWN
 from .problem import Problem
-
-_TRIVIAL = 1e-6  # bits within which a bound is one that holds without any observation
-
-
-def trivial_words(upper: float, values: int, prior_bits: float = math.inf) -> str:
-    """Why an upper bound in bits says nothing, for parentheses: `trivial: log2 of 3 values`; empty if it says something.
-
-    **Arguments:** `values`: how many the secret has; `prior_bits`: `H(Z)`, if no policy changes it.
-    """
-    if values < 2 or not math.isfinite(upper):
-        return ""
-    if upper >= log2_of_count(values) - _TRIVIAL:
-        return f"trivial: log2 of {values:,} values"
-    return "trivial: H(Z), before anything is observed" if upper >= prior_bits - _TRIVIAL else ""
 
 
 def trivial_bound(problem: Problem, upper: float, hide: Sequence[str] = (OWN,)) -> str:

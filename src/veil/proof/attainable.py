@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from jaxtyping import Float
 
+from ..common.exact import centre_of
 from .arithmetic import UNIT, gamma
 from .backward import best_scores, scores
 from .checked_problem import CheckedProblem, Paid
@@ -43,19 +44,35 @@ def attainable(problem: CheckedProblem, paid: Paid) -> Attainable:
     return Attainable(-smallest, largest, max(error, other))
 
 
+def rounding_of(problem: CheckedProblem, paid: Paid) -> float:
+    """How far rounding may move the quantity in another computation in floats, in any order of its sums."""
+    given, last = paid.given
+    shift, last_shift = centre_of(given), centre_of(last)
+    spread, last_spread = float(np.abs(given - shift).max()), float(np.abs(last - last_shift).max())
+    if problem.endless and paid is problem.paid[0]:
+        size, centres = spread / (1 - paid.discount) ** 2, abs(shift) / (1 - paid.discount)
+    else:
+        powers = paid.discount ** np.arange(problem.horizon + 1)
+        size = spread * float(powers[:-1] @ np.arange(1, problem.horizon + 1))
+        size += last_spread * (problem.horizon + 1) * float(powers[-1])
+        centres = abs(shift) * float(powers[:-1].sum()) + abs(last_shift) * float(powers[-1])
+    terms = (16 + problem.actions + problem.states + problem.terms) * problem.terms
+    return 4 * (terms * UNIT + problem.defect) * size + 16 * UNIT * (centres + size)
+
+
 def _largest(problem: CheckedProblem, paid: Paid, sign: int) -> tuple[float, float]:
     """The largest value of `sign` times the quantity, and a bound on its error."""
     reward, every = sign * paid.reward, np.arange(problem.size)
     step = gamma(problem.terms + 8) + 2.02 * problem.defect
-    several = len(problem.problem.models) > 1 and not problem.problem.agent.knows_model
+    several = len(problem.record.models) > 1 and not problem.record.knows_model
     pooled = several and paid is problem.paid[0] and (problem.endless or problem.horizon > 0)
     if problem.endless:
         value, error = _endless(problem, reward, step)
     else:
         value, error = sign * paid.terminal, 0.0
-        for _ in range(problem.horizon - pooled):
+        for time in range(problem.horizon, int(pooled), -1):
             error = paid.discount * error + step * float(np.abs(value).max() + np.abs(reward).max())
-            value = best_scores(problem, every, value[problem.target], paid.discount, reward)
+            value = best_scores(problem, every, problem.at(time), value[problem.at(time).target], paid.discount, reward)
     x, _, mass = problem.start
     terms = _first_together(problem, reward, value, paid.discount) if pooled else (mass * value[x]).tolist()
     size = float(np.abs(value).max() + np.abs(reward).max())
@@ -69,9 +86,11 @@ def _first_together(
     """`max_a Σ_k w_k μ_k(s) Q_k(s,a)` of each first state s."""
     begun, number = np.unique(problem.start[0], return_inverse=True)
     weight = np.bincount(number.ravel(), problem.start[2])
-    position, action, found = scores(problem, begun, value[problem.target[problem.moves(begun)[1]]], discount, reward)
+    moves = problem.at(1)
+    after = value[moves.target[moves.of(begun)[1]]]
+    position, action, found = scores(problem, begun, moves, after, discount, reward)
     total = np.full((problem.states, problem.actions), -np.inf)
-    state = begun[position] % problem.states
+    state = problem.state[begun[position]]
     total[state, action] = 0.0
     np.add.at(total, (state, action), weight[position] * found)
     return total.max(axis=1)[np.unique(state)].tolist()
@@ -84,17 +103,15 @@ def _endless(
 
     Policies are improved until none is better; `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)` holds of any v.
     """
-    size = len(problem.problem.models) * problem.states
-    model, state = problem.model_state
-    plain = model * problem.states + state  # x without the memory
-    every = np.unique(plain, return_index=True)[1]
-    move = problem.moves(every)[1]
-    target, pair = plain[problem.target[move]], problem.row[move]
+    size, plain = len(problem.record.models) * problem.states, problem.plain
+    every, moves = np.unique(plain, return_index=True)[1], problem.at(1)
+    move = moves.of(every)[1]
+    target, pair = plain[moves.target[move]], moves.row[move]
     pair = plain[pair // problem.actions] * problem.actions + pair % problem.actions
-    chance = sp.csr_array((problem.chance[move], (pair, target)), shape=(size * problem.actions, size))
+    chance = sp.csr_array((moves.chance[move], (pair, target)), shape=(size * problem.actions, size))
     value, chosen, states = np.zeros(size), None, np.arange(size)
     for _ in range(_MOST_ROUNDS):
-        position, action, found = scores(problem, every, value[target], problem.discount, reward)
+        position, action, found = scores(problem, every, moves, value[target], problem.discount, reward)
         total = np.full((size, problem.actions), -np.inf)
         total[position, action] = found
         best = total.argmax(axis=1)
@@ -106,6 +123,6 @@ def _endless(
         chosen = best
         system = sp.eye_array(size) - problem.discount * chance[states * problem.actions + chosen]
         value = np.asarray(spla.spsolve(sp.csc_array(system), reward[every, chosen]))
-    top = best_scores(problem, every, value[target], problem.discount, reward)
+    top = best_scores(problem, every, moves, value[target], problem.discount, reward)
     left = float(np.abs(top - value).max()) + step * float(np.abs(value).max() + np.abs(reward).max())
     return value[plain], 1.02 * left / (1 - problem.discount)

@@ -13,34 +13,42 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.clock import Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import InputError, TooLargeError
-from ..engine.feasibility import check_constraints, other_targets
+from ..engine.feasibility import check_constraints
 from ..game.pairs import DEFAULT_MEMORY
 from ..game.records import RecordsResult
 from ..game.refine import SolvedGame
 from ..policy.policy import Policy
-from ..problem.fingerprint import fingerprint
-from ..problem.pairs import OWN, Pair, hidden_names
+from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
 from .arithmetic import FLOOR, UNIT
-from .certificate import Certificate, DelayedBound, ProvenConstraint, ProvenPair
-from .checked_problem import Bounds, CheckedProblem, checked_for
-from .claim import bound_words, claim_words, claimed_pairs, policy_words, seal_of
+from .certificate import Certificate
+from .checked_policy import channels_heard
+from .checked_problem import Bounds, CheckedProblem
+from .claim import bound_words, claim_words, claimed_channels, seal_of
+from .claims import ProvenChannel, ProvenQuantity, Sampled
+from .described import described, policy_words, record_of
 from .feasibility import after_horizon, bounds_of
 from .forward import MOST_MOVES
-from .observers import best_observer
+from .observers import ObserverBound, best_observer
 from .pair_observers import best_observers
-from .policy_values import PolicyValues, policy_values
+from .policy_values import PolicyContent, PolicyValues, ProvenValue, policy_values
+from .record import Record
+from .sampling import DOUBT, Sampler, interval
 
 _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
 # Of that, to follow all histories, and seconds more, which small problems need, and small windows after a short limit.
 _EXACT_SHARE, _GRACE = 1 / 3, 0.5
-_RETURN_SECONDS = 1.0  # for the policy's return in any case, without which there is no certificate
+_RETURN_SHARE, _RETURN_SECONDS = 0.7, 0.5  # for the policy's return in any case, without which there is no certificate
 _PATH_SHARE = 1 / 2  # the same where a whole path is secret: a window holds only its last part, so there are none
 _WINDOWS_SHARE = 1 / 2  # of what is then left, for windows; merged histories, better where memory lasts, get the rest
 _MOST_MOVES = 2**23  # of a step with histories: a few seconds, at about 80 bytes each
 _PRUNINGS = (1e-12, 1e-10, 1e-8, 1e-7)  # of a window that does not fit, from the one that costs least bits
 _MERGINGS, _MERGE_PRUNE = (256, 1024, 4096, 16384), 1e-9  # histories that a layer keeps apart, and rarer ones left out
+_SAMPLE_SHARE = 1 / 2  # of the time that is then left, for statistical claims
+_SEQUENCES, _LEAST_SEQUENCES = 20_000, 256  # of a statistical claim
+_WORTH_DRAWING = 0.02  # bits between the proven bound and the mean of draws from which on one is made
+_MARGIN = 1.8  # widths between the mean and what is claimed, so that other draws bear it out
 _SLACK = 2.0**-40  # bits between a claim and what is proven here: machines differ in the last digit of a logarithm
 
 
@@ -70,7 +78,7 @@ def certify(
 
     - `policy`: a Markov, time-dependent, memory or history policy.
     - `time_limit`: seconds, 60 by default. At most a third is used for the policy's own opacity, the rest for the search
-      for rules. One pass over the horizon, for the return, must fit (one second more is allowed for it).
+      for rules. One pass over the horizon, for the return, must fit (or be drawn; one second more is allowed for it).
     - `goal`: `"opaque"` or `"transparent"`, as for `veil.solve`.
     - `hide`: the pairs whose least is proven, separated by commas, as for `veil.solve`.
     - `gap`: the search for a rule ends when its bounds are this many bits apart.
@@ -106,106 +114,199 @@ def prove(
     """`certify`, and whether an interrupt ended it before its time, so that the bounds may be weaker than they could be."""
     _check(policy, problem, goal, time_limit, gap)
     clock = Clock(_SECONDS if time_limit is None else float(time_limit))
-    names = hidden_names(problem.pairs, hide)
-    wanted = _claimed(problem, policy, names, goal)
+    names = [one.name for one in problem.channels]
+    hidden = tuple(names.index(name) for name in hidden_names(problem.pairs, hide))
+    record, content = record_of(problem), described(problem, policy)
+    numbers = _claimed(problem, policy, record, hidden, goal)
     if len(problem.models) == 1 or problem.agent.knows_model:
         check_constraints(problem)  # the bound is also about agents who know the model, who may earn more
-    checked, values = CheckedProblem(problem), after_horizon(problem)
-    share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
-    bounds, most = bounds_of(problem), checked.most_bits
-    part = share.share(1 / (1 + len(wanted)))
-    acting = checked_for(problem, policy, own=checked)
-    found, how, finished = _PolicyPart(acting, policy, values, bounds, goal).best(part, gap, clock)
-    parts = [
-        _pair(problem, policy, values, one, (share.share(1 / (len(wanted) - number)), clock), gap)
-        for number, one in enumerate(wanted)
-    ]
-    pairs = tuple(pair for pair, _ in parts)
-    finished = finished and all(ended for _, ended in parts)
-    lowers = {OWN: max(0.0, found.lower - _SLACK)} | {one.name: one.lower for one in pairs}
+    values, bounds = after_horizon(problem), bounds_of(problem)
+    proving = _Proving(record, policy, content, values, bounds, goal, gap, clock)
+    channels, quantities, finished = proving.all(numbers)
     claim = Certificate(
         goal=goal,
-        lower=min(lowers[name] for name in names),
-        upper=min(most, found.upper + _SLACK),
-        expected_return=found.expected_return,
-        return_error=_widened(found.return_error, found.expected_return),
-        threshold=bounds[0],
-        feasible=found.feasible,
+        hidden=hidden,
+        quantities=quantities,
+        channels=channels,
+        bounds=(),
         best_known=None,
         policy_class=policy_words(problem, policy),
-        bound_class=bound_words(problem, goal),
-        **how,
-        problem_hash=fingerprint(problem),
-        policy_hash=policy.digest(),
+        bound_class=bound_words(record, goal),
+        problem_hash=record.digest,
+        policy_hash=content[0].digest,
         versions={"veil": version("veil"), "numpy": np.__version__},
         claim="",
         seal="",
         values=values,
-        constraints=_constraints(problem, found),
-        hide=names,
-        pairs=pairs,
+        register=content[1],
     )
     if goal == "opaque":
-        several = names != (OWN,) or bool(claim.kept)
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
-            proving = Clock(left, progress=_proving(line, left))
-            delay = 0 if policy.needs_observations or several else 1
-            if several:
-                best = best_observers(problem, names, claim.kept, bounds, values, gap, proving, memory_bytes, game)
-            else:
-                single = None if isinstance(game, RecordsResult) else game
-                best = best_observer(checked, bounds, values, gap, proving, memory_bytes, single, delay)
+            reports = Clock(left, progress=_proof_reports(line, left))
+            best = _best(problem, claim, bounds, gap, reports, memory_bytes, game, heard=bool(proving.heard))
         finished = finished and not best.interrupted
-        known, upper = best.known, best.upper + _SLACK
-        if known is not None and claim.feasible and all(one.met for one in pairs):
+        found = [best.bound, *([] if best.delayed is None else [best.delayed.bound])]
+        most = CheckedProblem(record, hidden[:1]).most_bits if len(best.bound.rules) == 1 else np.inf
+        uppers = tuple(replace(one, upper=min(most, one.upper + _SLACK)) for one in found)
+        known = best.known
+        if known is not None and claim.feasible and all(one.met for one in channels):
             known = max(known, claim.lower)
-        if not several:
-            upper = min(most, upper)
-        words = bound_words(problem, goal, several=bool(best.witness.others))
-        claim = replace(claim, witness=best.witness, upper=upper, best_known=known, bound_class=words)
-        if best.delayed is not None:
-            late = DelayedBound(delay, best.delayed.upper + _SLACK, best.delayed.witness)
-            claim = replace(claim, delayed=late)
-    else:
-        claim = replace(claim, lower=0.0)
+        words = bound_words(record, goal, several=len(best.bound.rules) > 1)
+        claim = replace(claim, bounds=uppers, best_known=known, bound_class=words)
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim)), not finished
 
 
-def _claimed(problem: Problem, policy: Policy, names: tuple[str, ...], goal: str) -> tuple[Pair, ...]:
-    """The pairs that the certificate tells of; none where nothing can be said of one of them and the own pair is hidden.
+def _best(
+    problem: Problem,
+    claim: Certificate,
+    bounds: Bounds,
+    gap: float,
+    clock: Clock,
+    memory_bytes: int,
+    game: SolvedGame | RecordsResult | None,
+    *,
+    heard: bool,
+) -> ObserverBound:
+    """The observers whose rules prove the smallest upper bound that is found."""
+    values, kept = claim.values, claim.kept
+    if claim.hidden == (0,) and not kept:
+        single = None if isinstance(game, RecordsResult) else game
+        return best_observer(problem, bounds, values, gap, clock, memory_bytes, single, 0 if heard else 1)
+    return best_observers(problem, claim.hidden, kept, bounds, values, gap, clock, memory_bytes, game)
 
-    **Raises:** `InputError` where nothing can be proven of a pair that is hidden.
+
+def _claimed(problem: Problem, policy: Policy, record: Record, hidden: tuple[int, ...], goal: str) -> tuple[int, ...]:
+    """The channels that the certificate tells of; the own one alone where nothing can be said of another.
+
+    **Raises:** `InputError` where nothing can be proven of a channel that is hidden.
     """
-    found, defects = claimed_pairs(problem, names), Defects("hide")
+    found, defects = claimed_channels(record, hidden), Defects("hide")
     if goal != "opaque":
         found = None
-    if names != (OWN,) and goal != "opaque":
+    if hidden != (0,) and goal != "opaque":
         defects.add("with goal='transparent' a certificate is about the problem's own pair")
-    elif names != (OWN,) and found is None:
+    elif hidden != (0,) and found is None:
         defects.add("the loss of an observer with a belief is no entropy: certificates are about pairs without one")
     try:
-        for one in found or ():
-            policy.acting_in(problem, one.name)
+        for number in found or ():
+            policy.acting_in(problem, problem.channels[number].name)
     except InputError as error:
-        if names != (OWN,):
+        if hidden != (0,):
             defects.take(error)
         found = None
     defects.raise_if_any()
-    return found or ()
+    return found or (0,)
 
 
-def _pair(
-    problem: Problem, policy: Policy, values: np.ndarray | None, pair: Pair, clocks: tuple[Clock, Clock], gap: float
-) -> tuple[ProvenPair, bool]:
-    """What is proven of one pair under the policy, and whether no interrupt ended the search.
+class _Proving:
+    """What is claimed of the policy: in each channel, and of each quantity."""
 
-    **Arguments:** `clocks`: of this pair, and of the whole proof.
-    """
-    checked = checked_for(problem, policy, pair.name)
-    found, how, finished = _PolicyPart(checked, policy, values, (), "opaque").best(clocks[0], gap, clocks[1])
-    lower, upper = max(0.0, found.lower - _SLACK), min(checked.most_bits, found.upper + _SLACK)
-    return ProvenPair(pair.name, pair.min, pair.max, lower, upper, **how), finished
+    def __init__(
+        self,
+        record: Record,
+        policy: Policy,
+        content: PolicyContent,
+        values: np.ndarray | None,
+        bounds: Bounds,
+        goal: str,
+        gap: float,
+        clock: Clock,
+    ):
+        self.record, self.content, self.values, self.bounds = record, content, values, bounds
+        self.span = policy.memory_span
+        self.goal, self.gap, self.clock, self.finished = goal, gap, clock, True
+        self.heard = channels_heard(record, *content)
+        self.random = np.random.default_rng(0)
+
+    def all(self, numbers: tuple[int, ...]) -> tuple[tuple[ProvenChannel, ...], tuple[ProvenQuantity, ...], bool]:
+        """The channels of these numbers, all quantities, and whether no interrupt ended the search."""
+        share = self.clock if self.goal == "transparent" else self.clock.share(_POLICY_SHARE)
+        parts, quantities = list[tuple[CheckedProblem, ProvenChannel]](), tuple[ProvenQuantity, ...]()
+        for place, number in enumerate(numbers):
+            problem = CheckedProblem(self.record, (number,), self.heard)
+            found, way = self._policy_part(problem, number, share.share(1 / (len(numbers) - place)))
+            if number == 0:
+                quantities = self._quantities(found.quantities, problem)
+            parts.append((problem, self._channel(number, found, way, problem)))
+        claims = len(parts) + sum(one.sequences > 0 for one in quantities)
+        share, channels = self.clock.share(_SAMPLE_SHARE), list[ProvenChannel]()
+        for place, (problem, one) in enumerate(parts):
+            channels.append(self._drawn(problem, one, share.share(1 / (len(parts) - place)), claims))
+        return tuple(channels), quantities, self.finished
+
+    def _policy_part(self, problem: CheckedProblem, number: int, clock: Clock) -> tuple[PolicyValues, "_Way"]:
+        bounds = self.bounds if number == 0 else ()
+        part = _PolicyPart(problem, self.content, self.values, bounds, self.goal, quantities=number == 0)
+        part.span = self.span(problem.secret_time)
+        try:
+            found, way, finished = part.best(clock, self.gap, self.clock)
+        except TooLargeError:
+            if problem.endless:
+                raise
+            return PolicyValues(0.0, problem.most_bits, ()), part.trivial
+        self.finished = self.finished and finished
+        return found, way
+
+    def _channel(self, number: int, found: PolicyValues, way: "_Way", problem: CheckedProblem) -> ProvenChannel:
+        one = self.record.channels[number]
+        lower, upper = max(0.0, found.lower - _SLACK), min(problem.most_bits, found.upper + _SLACK)
+        return ProvenChannel(number, one.name, one.min, one.max, lower, upper, **way)
+
+    def _quantities(self, found: tuple[ProvenValue, ...], problem: CheckedProblem) -> tuple[ProvenQuantity, ...]:
+        """What is claimed of each quantity: proven, or drawn where that did not fit in the time."""
+        wanted, drawn = self.record.quantities, 0
+        if not found:
+            found, drawn = self._earned(problem), _SEQUENCES
+        return tuple(
+            ProvenQuantity(each.name, each.relation, bound, one.value, error, one.met, drawn)
+            for each, bound, one in zip(wanted, self.bounds, found, strict=True)
+            for error in [one.error if drawn else _widened(one.error, one.value)]
+        )
+
+    def _earned(self, problem: CheckedProblem) -> tuple[ProvenValue, ...]:
+        """What the policy earns with confidence."""
+        sampler, found = Sampler(problem, self.content), list[ProvenValue]()
+        try:
+            sums = sampler.earn(_SEQUENCES, self.random, self.clock.share(more=_RETURN_SECONDS))
+        except OutOfTime:
+            spent = self.clock.spent
+            raise TooLargeError(
+                f"the return of the policy could not be found in {spent:.1f} s, and without it there is no certificate: allow a"
+                " longer time_limit, or shorten the horizon"
+            ) from None
+        for k, bound in enumerate(self.bounds):
+            drawn = interval(sums[k], *sampler.range(k), DOUBT / 2 / (len(self.bounds) + 1))
+            error, sign = _MARGIN * drawn.width, self.record.quantities[k].sign
+            met = bound is None or sign * (drawn.mean - bound) >= error * (1 + 1e-9)
+            found.append(ProvenValue(drawn.mean, error, met))
+        return tuple(found)
+
+    def _drawn(self, problem: CheckedProblem, one: ProvenChannel, clock: Clock, claims: int) -> ProvenChannel:
+        """The channel with a statistical claim, where the proven bounds are far from the mean of draws."""
+        exact = one.window == (-1, problem.horizon + 1) and one.prune <= FLOOR and not one.merge
+        if exact or problem.endless or not self.finished:
+            return one
+        sampler = Sampler(problem, self.content)
+        try:
+            size = sampler.batch
+            sampler.draw(2, self.random, clock)  # makes the steps
+            begin = clock.spent
+            bits = sampler.draw(size, self.random, clock)
+            pace = (clock.spent - begin) / size
+            count = int(min(_SEQUENCES, 0.8 * clock.left / max(pace, 1e-9)))
+            if count >= _LEAST_SEQUENCES:
+                bits = sampler.draw(count, self.random, clock)
+        except (OutOfTime, TooLargeError):
+            return one
+        found = interval(bits, 0.0, problem.most_bits, DOUBT / 2 / claims, sampler.error)
+        lower = max(0.0, found.mean - _MARGIN * found.width)
+        upper = problem.most_bits if problem.untimed else min(problem.most_bits, found.mean + _MARGIN * found.width)
+        far = found.mean - one.lower if self.goal == "opaque" else one.upper - found.mean
+        gains = lower > one.lower if self.goal == "opaque" else upper < one.upper
+        if far <= _WORTH_DRAWING or not gains:
+            return one
+        return replace(one, sampled=Sampled(lower, upper, len(bits)))
 
 
 def _widened(error: float, value: float) -> float:
@@ -213,21 +314,11 @@ def _widened(error: float, value: float) -> float:
     return 2 * error + 8 * UNIT * abs(value)
 
 
-def _constraints(problem: Problem, found: PolicyValues) -> tuple[ProvenConstraint, ...]:
-    """The bounds beside the threshold with what is proven of each."""
-    return tuple(
-        ProvenConstraint(
-            one.name, wanted.relation, one.bound, proven.value, _widened(proven.error, proven.value), proven.met
-        )
-        for wanted, one, proven in zip(problem.others, other_targets(problem), found.others, strict=True)
-    )
-
-
 PROVING = "proving"
 """The phase of a report that is about the upper bound over all policies, and not about the policy that was found."""
 
 
-def _proving(line: Clock, time_limit: float) -> Callable[[Progress], None]:
+def _proof_reports(line: Clock, time_limit: float) -> Callable[[Progress], None]:
     """Reports of a game as those of a proof: the share that is done is that of the time."""
     seconds = max(1, round(min(time_limit, 1e9)))
 
@@ -266,14 +357,22 @@ class _PolicyPart:
     def __init__(
         self,
         problem: CheckedProblem,
-        policy: Policy,
+        policy: PolicyContent,
         values: np.ndarray | None,
         bounds: Bounds,
         goal: str,
+        *,
+        quantities: bool,
     ):
+        self.quantities, self.span = quantities, 1
         self.problem, self.policy, self.values, self.bounds, self.goal = problem, policy, values, bounds, goal
         self.whole = (-1, problem.horizon + 1)
         self.found: tuple[PolicyValues, _Way] | None = None
+
+    @property
+    def trivial(self) -> "_Way":
+        """How nothing is proven: the observer is told the secret's state."""
+        return self._way(FLOOR, window=_around(self.problem, 0))
 
     def best(self, clock: Clock, gap: float, whole: Clock | None = None) -> tuple[PolicyValues, _Way, bool]:
         """The values, how they were found, and whether the search went to its end without an interrupt.
@@ -284,8 +383,8 @@ class _PolicyPart:
             share = _EXACT_SHARE if self.problem.path is None else _PATH_SHARE
             if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
-                least = (whole or clock).share(more=_RETURN_SECONDS)
-                if not self._try([self._way(FLOOR, window=_around(self.problem, 0))], least, MOST_MOVES):
+                least = (whole or clock).share(_RETURN_SHARE, more=_RETURN_SECONDS)
+                if not self._try([self.trivial], least, MOST_MOVES):
                     raise TooLargeError(
                         f"the return of the policy could not be proven in {least.spent:.1f} s, and without it there is no"
                         " certificate: allow a longer time_limit, or shorten the horizon"
@@ -314,6 +413,7 @@ class _PolicyPart:
                     values=self.values,
                     bounds=self.bounds,
                     goal=self.goal,
+                    quantities=self.quantities,
                     clock=clock,
                     most_moves=most_moves,
                     **how,
@@ -332,7 +432,7 @@ class _PolicyPart:
         """Wider and wider windows, while there is time and they gain."""
         assert self.found is not None
         # At the edge of its window the observer is told the agent's memory, which should then be small.
-        first = self.policy.memory_span(self.problem.secret_time)
+        first = self.span
         for radius in range(first, self.problem.horizon + 2):
             begin, window, before = clock.spent, _around(self.problem, radius), self._gain(self.found[0])
             ways = [self._way(prune, window=window) for prune in (FLOOR, *_PRUNINGS)]

@@ -7,15 +7,18 @@ import numpy as np
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import VeilError
+from ..common.exact import always_met
 from ..engine.feasibility import other_targets
 from ..engine.paid import optimal_values
 from ..engine.return_range import reaches, threshold
 from ..measure.constrained import ConstraintValue, constraint_values
 from ..policy.policy import Policy
 from ..problem.problem import Problem
-from ..problem.return_rounding import always_met, return_rounding
-from .checked_problem import Bounds, checked_for
-from .policy_values import PolicyReturns, policy_return
+from ..problem.return_rounding import return_rounding
+from .checked_policy import channels_heard
+from .checked_problem import Bounds, CheckedProblem
+from .described import described, record_of
+from .policy_values import ProvenValue, quantities_of
 
 
 def meets_constraints(problem: Problem, policy: Policy, expected_return: float, clock: Clock = UNLIMITED) -> bool:
@@ -34,7 +37,7 @@ def reaches_threshold(problem: Problem, policy: Policy, expected_return: float, 
     if reaches(problem, expected_return):
         return True
     found = _verified(problem, policy, clock)
-    return found is not None and found.reaches
+    return found is not None and found[0].met
 
 
 def proven_others(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
@@ -55,7 +58,7 @@ def proven_others(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ..
     if not any(near):
         return tuple(stated)
     found = _verified(problem, policy)
-    met = [False] * len(stated) if found is None else [one.met for one in found.others]
+    met = [False] * len(stated) if found is None else [one.met for one in found[1:]]
     return tuple(_stated(one, proven) if close else one for one, proven, close in zip(stated, met, near, strict=True))
 
 
@@ -67,10 +70,12 @@ def _stated(one: ConstraintValue, met: bool) -> ConstraintValue:
     return replace(one, value=math.nextafter(one.bound, -inside * math.inf)) if one.met else one
 
 
-def _verified(problem: Problem, policy: Policy, clock: Clock = UNLIMITED) -> PolicyReturns | None:
+def _verified(problem: Problem, policy: Policy, clock: Clock = UNLIMITED) -> tuple[ProvenValue, ...] | None:
     """What the verifier proves of a policy's return and constraints; None where it cannot."""
     try:
-        return policy_return(checked_for(problem, policy), policy, after_horizon(problem), bounds_of(problem), clock)
+        content, record = described(problem, policy), record_of(problem)
+        checked = CheckedProblem(record, (0,), channels_heard(record, *content))
+        return quantities_of(checked, content, after_horizon(problem), bounds_of(problem), clock)
     except (VeilError, OutOfTime):  # too large for the verifier, or an observer that it does not cover
         return None
 

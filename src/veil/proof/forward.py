@@ -10,7 +10,7 @@ from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero
 from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group
 from .checked_policy import CheckedPolicy
-from .checked_problem import CheckedProblem, Paid
+from .checked_problem import CheckedProblem, Moves, Paid
 from .entropy import Entropy, conditional_entropy
 from .merging import merge_histories
 
@@ -48,7 +48,8 @@ class ForwardPass:
     `memory`, `x`, `z` and `mass`. With `apart=False` all histories are one, and the pass is the law of (memory, x, z).
 
     `roundings` counts the roundings behind the worst weight, `most_in_a_step` those of one step, `defect` is ρ of all rows
-    used. The events of a history are those of the observer that counts, and the policy may act on more. Weights below `below`
+    used. The events of a history are those of the observer of the first channel asked about, and the policy may act on more.
+    Weights below `below`
     are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for all; `charged`: bits that merging
     may have cost. `sums`: what is paid of each quantity of the problem.
 
@@ -76,13 +77,13 @@ class ForwardPass:
         self.pace, self.most_moves = Pace(clock, _SECONDS_A_MOVE), most_moves
         self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
         self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0 + problem.products, problem.defect, 0.0, 0.0
+        self.watched = problem.place[problem.asked[0]]  # the observer that counts
         self.sums = [Sum(paid) for paid in problem.paid]
         # A memory that is not drawn follows from path and events.
         self.tells, self.terms = problem.tells_state and policy.nodes == 1, list[Entropy]()
-        x, event, mass = problem.start
-        memory, z = policy.remembers(0, x, x, x, event), self._value(0, x, np.zeros_like(x))
-        seen = event if problem.watched is None else problem.watched.first[event]
-        self._store(seen if apart else 0 * x, memory, x, z, mass)
+        x, events, mass = problem.start
+        memory, z = policy.remembers(0, x, x, x, events), self._value(0, x, np.zeros_like(x))
+        self._store(events[self.watched] if apart else 0 * x, memory, x, z, mass)
 
     def enter(self, law: "ForwardPass", *, reveal: bool) -> None:
         """Begin at the time of another pass: the observer is told (memory, x, z), or forgets all that it has seen."""
@@ -103,31 +104,32 @@ class ForwardPass:
         self.defect = max(self.defect, defect_of(choices.sum(axis=1), choices.shape[1], "policy"))
         for one in self.sums:
             one.pay(time, self.mass, self.x, choices, nodes)
-        count = nodes * int(problem.degree[self.x].sum())
+        moves = problem.at(time + 1)
+        count = nodes * int(moves.degree[self.x].sum())
         if count > self.most_moves:
             raise TooLargeError(
                 f"the observation tree has {count:,} branches at time {time + 1}, expected at most {self.most_moves:,}"
             )
         with self.pace.step(count):
-            self._move(time, choices)
+            self._move(time, choices, moves)
 
-    def _move(self, time: int, choices: Float[np.ndarray, "n c"]) -> None:
+    def _move(self, time: int, choices: Float[np.ndarray, "n c"], moves: Moves) -> None:
         """The moves that follow a decision."""
         problem, nodes = self.problem, self.policy.nodes
-        position, move = (np.repeat(part, nodes) for part in problem.moves(self.x))
+        position, move = (np.repeat(part, nodes) for part in moves.of(self.x))
         node = np.tile(np.arange(nodes), len(move) // nodes)
-        share = choices[position, problem.row[move] % problem.actions * nodes + node]
-        mass = self.mass[position] * (share * problem.chance[move])
+        share = choices[position, moves.row[move] % problem.actions * nodes + node]
+        mass = self.mass[position] * (share * moves.chance[move])
         kept = np.flatnonzero(mass >= self.below)
         self.lost += 1.01 * (np.count_nonzero(share) - len(kept)) * self.below
         position, move, node = position[kept], move[kept], node[kept]
-        x, event = problem.target[move], problem.event[move]
+        x, events = moves.target[move], tuple(column[move] for column in moves.events)
         memory = node
         if nodes == 1:
-            memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, event)
-        seen = event if problem.watched is None else problem.watched.event[event]
-        events = problem.events if problem.watched is None else problem.watched.num_events
-        history = self.history[position] * events + seen if self.apart else 0 * x
+            memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, events)
+        history = (
+            self.history[position] * problem.num_events[self.watched] + events[self.watched] if self.apart else 0 * x
+        )
         self.roundings += 3 + problem.products
         if self.apart and self.tells:
             self.terms.append(conditional_entropy(mass[kept], position, history, memory, x))
@@ -165,8 +167,6 @@ class ForwardPass:
         """Proven lower and upper bounds on `H(Z | history)`, or on the entropy of the path."""
         problem = self.problem
         value = group(self.memory, self.x)[1] if self.tells else self.z
-        if problem.watched is not None and problem.path is None:
-            value = problem.watched.value[self.z]
         most = problem.values if problem.path is None else None
         terms = [*self.terms, conditional_entropy(self.mass, value, self.history, most=most)]
         self.roundings += max(one.together for one in terms) - 1

@@ -6,6 +6,7 @@ memory where that does not fit. Each rule counts for the bound that the verifier
 each observation one step late the same graphs then get rules of their own.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,9 +27,11 @@ from ..game.rule_tables import PathTable
 from ..game.several import enclose_constrained_game
 from ..game.solve import GameResult, solve_game
 from ..problem.problem import Problem
+from ..problem.unrolled import unroll
 from .backward import rule_bound
 from .checked_problem import Bounds, CheckedProblem, can_delay
-from .witness import Witness
+from .claims import ObserverRule, ProvenBound
+from .described import record_of
 
 MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
 _BLIND_SHARE, _BLIND_GAP = 0.3, 1e-4  # of the time, and bits, for the game of an observer without memory
@@ -52,15 +55,19 @@ class ObserverBound:
     `interrupted`: the caller ended the search for a better one.
     """
 
-    witness: Witness
-    upper: float
+    bound: ProvenBound
     known: float | None = None
     delayed: "ObserverBound | None" = None
     interrupted: bool = False
 
+    @property
+    def upper(self) -> float:
+        """The bound, in bits."""
+        return self.bound.upper
+
 
 def best_observer(
-    problem: CheckedProblem,
+    problem: Problem,
     bounds: Bounds,
     values: Float[np.ndarray, "K S"] | None,
     gap: float,
@@ -68,24 +75,29 @@ def best_observer(
     memory_bytes: int,
     game: SolvedGame | None,
     delay: int = 0,
+    channel: int = 0,
 ) -> ObserverBound:
     """The observer with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
     **Arguments:** `bounds` of the constraints; `values`, what is earned after the horizon; `gap`, bits at which a game ends;
     `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is; `delay`: 1 to search
-    also for the observer of agents that learn each observation one step late.
+    also for the observer of agents that learn each observation one step late; `channel`: the number of the one whose bits
+    count.
     """
     delay = delay if _matters(problem) else 0
-    if problem.path is not None and problem.unrolled is not problem.problem:
+    asked = problem.channels[channel]
+    if asked.table.path is not None and asked.observer.varies:
         game = None  # its rule is about states without the time
-    search = _Search(problem, bounds, values, gap, clock.share(_ALL_SHARE) if delay else clock, memory_bytes)
+    search = _Search(
+        problem, channel, 0, bounds, values, gap, clock.share(_ALL_SHARE) if delay else clock, memory_bytes
+    )
     late, interrupted = None, False
     try:
         with interruptible():
             game = search.run(game)
             if delay and game is not None:
-                late = _Search(CheckedProblem(problem.problem, delay), bounds, values, gap, clock, memory_bytes)
-                late.delayed(search.best.witness, game)
+                late = _Search(problem, channel, delay, bounds, values, gap, clock, memory_bytes)
+                late.delayed(search.best.bound, game)
     except OutOfTime as end:  # what was proven until then is complete
         interrupted = end.reason in ENDED_BY_CALLER
     best = replace(search.best, interrupted=interrupted)
@@ -94,12 +106,13 @@ def best_observer(
     return replace(best, delayed=late.best)
 
 
-def _matters(problem: CheckedProblem) -> bool:
+def _matters(problem: Problem) -> bool:
     """Whether an agent that does not see the current observation can know less: some state has more than one."""
+    record = record_of(problem)
     noisy = (
-        not problem.untimed
-        and can_delay(problem.unrolled)
-        and int(np.diff(problem.unrolled.observer.matrices[0].indptr).max()) > 1
+        not problem.observer.untimed
+        and can_delay(record)
+        and int(np.diff(record.channels[0].observer.tables[0].indptr).max()) > 1
     )
     return noisy and problem.horizon > 0
 
@@ -109,16 +122,24 @@ class _Search:
 
     def __init__(
         self,
-        problem: CheckedProblem,
+        problem: Problem,
+        channel: int,
+        delay: int,
         bounds: Bounds,
         values: Float[np.ndarray, "K S"] | None,
         gap: float,
         clock: Clock,
         memory_bytes: int,
     ):
-        self.problem, self.bounds, self.values = problem, bounds, values
+        self.problem = CheckedProblem(record_of(problem), (channel,), delay=delay)
+        self.bounds, self.values = bounds, values
+        self.given = problem.only(problem.channels[channel].name)
+        self.solved = self.given.with_clock()
+        if self.given.observer.varies:  # games are about states that carry the time
+            self.solved = unroll(self.solved)[0]
         self.gap, self.clock, self.memory_bytes = gap, clock, memory_bytes
-        self.best = ObserverBound(_even_odds(problem), problem.most_bits)
+        free = (0.0,) * len(self.problem.paid)
+        self.best = ObserverBound(ProvenBound(delay, self.problem.most_bits, free, (_even_odds(self.problem),)))
         self.blind: GameResult | None = None
 
     def run(self, game: SolvedGame | None) -> SolvedGame | None:
@@ -132,7 +153,7 @@ class _Search:
             game = solved or game
             for part, known in () if game is None else game.bounds():
                 if not self.problem.untimed or part.graph.kind == WrittenString.kind:
-                    self.offer(_witness(self.problem, part), known)
+                    self.offer(self.rule(part), part.multiplier, part.prices, known)
             if solved is not None and solved.stopped in ENDED_BY_CALLER:
                 raise OutOfTime(Stop(solved.stopped))
         except OutOfTime as end:
@@ -140,39 +161,51 @@ class _Search:
                 raise
         return game
 
-    def offer(self, witness: Witness, hidden: float | None = None) -> None:
+    def rule(self, game: GameResult) -> ObserverRule:
+        """The observer of a game, in the verifier's numbers."""
+        return _rule_of(self.problem, self.given, self.solved, game)
+
+    def offer(
+        self, rule: ObserverRule, price: float = 0.0, prices: tuple[float, ...] = (), hidden: float | None = None
+    ) -> None:
         """Keep an observer if the verifier's induction proves less for it, and what its game knows to be hidden."""
-        clock = self.clock.share(more=LEAST_SECONDS)
-        bound, best = rule_bound(self.problem, witness, self.bounds, self.values, clock=clock), self.best
+        clock, best = self.clock.share(more=LEAST_SECONDS), self.best
+        all_prices = price, *(prices or (0.0,) * (len(self.problem.paid) - 1))
+        bound = ProvenBound(self.problem.delay, 0.0, all_prices, (rule,))
+        upper = rule_bound(self.problem, bound, self.bounds, self.values, clock=clock)
         known = max((bits for bits in (best.known, hidden) if bits is not None), default=None)
-        if bound < best.upper:
-            best = ObserverBound(witness, bound)
-        self.best = ObserverBound(best.witness, best.upper, None if known is None else min(known, best.upper))
+        if upper < best.upper:
+            best = ObserverBound(replace(bound, upper=upper))
+        self.best = ObserverBound(best.bound, None if known is None else min(known, best.upper))
+
+    def offer_game(self, game: GameResult) -> None:
+        """The observer of a game, kept if it is better; the end of the search if the caller wants it."""
+        self.offer(self.rule(game), game.multiplier, game.prices)
+        if game.stopped in ENDED_BY_CALLER:
+            raise OutOfTime(Stop(game.stopped))
 
     def try_simple(self) -> None:
         """The observer who stops looking after the first event, for a secret settled at time 0; else one without memory."""
         if self.problem.secret_time == 0 and self.problem.path is None and not self.problem.untimed:
-            witness = _first_event(self.problem)
-            if self._induction_seconds(len(witness.costs)) < self.clock.left:
-                self.offer(witness)
+            rule = _first_event(self.problem)
+            if self._induction_seconds(len(rule.costs)) < self.clock.left:
+                self.offer(rule)
         elif self._induction_seconds(1) < self.clock.left / 2:
             self.blind = self._game(LastEvents(0), self.clock.share(_BLIND_SHARE), max(self.gap, _BLIND_GAP))
             if self.blind is not None:
-                self.offer(_witness(self.problem, self.blind))
-                if self.blind.stopped in ENDED_BY_CALLER:
-                    raise OutOfTime(Stop(self.blind.stopped))
+                self.offer_game(self.blind)
 
     def solve(self) -> SolvedGame | None:
         """The game on the whole history, else on bounded memories; None where there is no time for either."""
-        written = Written.by(self.problem.problem.observer)
+        written = Written.by(self.given.observer)
         if self.problem.untimed:  # other memories of events need a clock, and there is no rule of strings for a path
             if written is None or self.problem.path is not None:
                 return None
             return self._game(WrittenString(written), self.clock, self.gap)
         found = self._game(FullHistory(), self.clock, self.gap)
-        if found is not None or self._induction_seconds(self.problem.events) > self.clock.left:
+        if found is not None or self._induction_seconds(self.problem.num_events[0]) > self.clock.left:
             return found
-        problem, limited = self.problem.unrolled, self.clock.share(_GAME_SHARE)
+        problem, limited = self.solved, self.clock.share(_GAME_SHARE)
         try:
             if self.problem.path is not None:
                 return enclose_path_game(
@@ -191,10 +224,11 @@ class _Search:
         except TooLargeError:
             return None
 
-    def delayed(self, witness: Witness, game: SolvedGame) -> None:
+    def delayed(self, first: ProvenBound, game: SolvedGame) -> None:
         """For agents that learn observations late: the observer over all policies, then the games on the graphs of `game`."""
-        if self._induction_seconds(len(witness.costs)) < self.clock.left:
-            self.offer(witness)
+        (rule,), (price, *prices) = first.rules, first.prices
+        if self._induction_seconds(len(rule.costs)) < self.clock.left:
+            self.offer(rule, price, tuple(prices))
         for part, _ in game.bounds():
             try:
                 pairs = delayed_pairs(part.pairs, self.clock, self.memory_bytes)
@@ -203,17 +237,15 @@ class _Search:
             most = max(_LEAST_ITERATIONS, 2 * part.iterations)
             found = self._solved(part.problem, pairs, self.clock, self.gap, part.blind, most)
             if found is not None:
-                self.offer(_witness(self.problem, found))
-                if found.stopped in ENDED_BY_CALLER:
-                    raise OutOfTime(Stop(found.stopped))
+                self.offer_game(found)
 
     def _game(self, memory: ObserverMemory, clock: Clock, gap: float) -> GameResult | None:
         """The game of an observer with this memory, with time left for the induction; None where that does not fit."""
         try:
-            pairs = make_pairs(build(self.problem.unrolled), memory, self.memory_bytes, clock=clock)
+            pairs = make_pairs(build(self.solved), memory, self.memory_bytes, clock=clock)
         except (TooLargeError, OutOfTime):
             return None
-        return self._solved(self.problem.unrolled, pairs, clock, gap, self.blind, _MOST_ITERATIONS)
+        return self._solved(self.solved, pairs, clock, gap, self.blind, _MOST_ITERATIONS)
 
     def _solved(
         self, problem: Problem, pairs: Pairs, clock: Clock, gap: float, blind: GameResult | None, most: int
@@ -231,17 +263,18 @@ class _Search:
         """A forecast of the verifier's induction against an observer with so many nodes a layer."""
         problem = self.problem
         carried = problem.values if problem.secret_time < problem.horizon else 1
-        return _INDUCTION_SECONDS * problem.horizon * len(problem.chance) * nodes * carried
+        return _INDUCTION_SECONDS * problem.horizon * problem.num_moves * nodes * carried
 
 
-def _even_odds(problem: CheckedProblem) -> Witness:
+def _even_odds(problem: CheckedProblem) -> ObserverRule:
     """The observer who remembers nothing and holds every value for equally likely, or every state that can precede another."""
     first = np.zeros(_first_events(problem), dtype=np.int32)
     found, codes = _staying(problem, first, np.full((1, problem.values), 1 / problem.values)), problem.codes
     if codes is None:
         return found
     count = int(codes.max()) + 1
-    before = np.unique(codes[problem.target] * count + codes[problem.row // problem.actions])
+    moves = problem.at(1)
+    before = np.unique(codes[moves.target] * count + codes[moves.row // problem.actions])
     keys = [np.stack([0 * key, key // count, key % count], axis=1) for key in (before, np.arange(count))]
     rows = [np.unique(key[:, 1], return_inverse=True, return_counts=True)[1:] for key in keys]
     costs = [code_lengths_bits(1 / counts[row.ravel()]) + MARGIN for row, counts in rows]
@@ -249,35 +282,34 @@ def _even_odds(problem: CheckedProblem) -> Witness:
     return replace(found, path_keys=keys, path_costs=costs)
 
 
-def _first_event(problem: CheckedProblem) -> Witness:
+def _first_event(problem: CheckedProblem) -> ObserverRule:
     """For a secret settled at time 0: the observer who stops looking after the first event: `H(Z|O_0)`."""
-    x, event, mass = problem.start
+    x, (event, *_), mass = problem.start
     shape = _first_events(problem), problem.values
-    joint = np.bincount(event * problem.values + problem.label[x], mass, shape[0] * shape[1]).reshape(shape)
+    joint = np.bincount(event * problem.values + problem.labels[0].of[x], mass, shape[0] * shape[1]).reshape(shape)
     possible = joint.sum(axis=1) > 0
     node = np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)
     return _staying(problem, node, posteriors(joint)[possible])
 
 
-def _staying(problem: CheckedProblem, first: Int[np.ndarray, " F"], rule: Float[np.ndarray, "n Z"]) -> Witness:
+def _staying(problem: CheckedProblem, first: Int[np.ndarray, " F"], rule: Float[np.ndarray, "n Z"]) -> ObserverRule:
     """An observer who stays in the node that the first event led to."""
     words = "nothing" if len(rule) == 1 else "the first event"
     following = (_loops(problem, len(rule)),) * problem.horizon
-    free = (0.0,) * len(problem.problem.others)
-    return Witness(first, following, code_lengths_bits(rule) + MARGIN, 0.0, words, free)
+    return ObserverRule(first, following, code_lengths_bits(rule) + MARGIN, words, problem.asked[0])
 
 
 def _loops(problem: CheckedProblem, nodes: int) -> Int[np.ndarray, "n E"]:
     """A step in which every event leaves every node as it is."""
-    return np.repeat(np.arange(nodes, dtype=np.int32)[:, None], problem.events, axis=1)
+    return np.repeat(np.arange(nodes, dtype=np.int32)[:, None], problem.num_events[0], axis=1)
 
 
 def _first_events(problem: CheckedProblem) -> int:
-    observer = problem.problem.observer
-    return observer.num_observations if observer.sees_first else 1
+    (observer,) = problem.observers
+    return observer.observations if observer.sees_first else 1
 
 
-def _witness(problem: CheckedProblem, game: GameResult) -> Witness:
+def _rule_of(problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult) -> ObserverRule:
     """The observer of a game, over the whole horizon: one who stops looking stays in its node."""
     graph = game.graph
     if graph.told is not None:
@@ -288,16 +320,21 @@ def _witness(problem: CheckedProblem, game: GameResult) -> Witness:
     if game.pairs.hidden.path is None:
         costs = np.where(game.pairs.reachable, game.costs + MARGIN, np.inf)
     else:
-        costs, path = np.full((graph.sizes[-1], 1), MARGIN), _path_rule(problem, game)
-    return Witness(graph.first, following, costs, game.multiplier, graph.kind, game.prices, *path)
+        costs, path = np.full((graph.sizes[-1], 1), MARGIN), _path_rule(problem, given, solved, game)
+    return ObserverRule(graph.first, following, costs, graph.kind, problem.asked[0], 1.0, *path)
 
 
-def _path_rule(problem: CheckedProblem, game: GameResult) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+def _path_rule(
+    problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     """The keys and costs of a game's rule for a whole path, in the verifier's numbers of what it tells apart."""
     hidden, table = game.pairs.hidden, PathTable(game.pairs)
     assert problem.codes is not None
     assert table.is_exact == problem.tells_state, "game and verifier must agree on what the events tell"
-    numbers = situations(problem.unrolled, hidden) if table.is_exact else np.arange(table.num_codes)
+    numbers = np.arange(table.num_codes)
+    if table.is_exact:
+        numbers = situations(solved, hidden)
+        numbers = numbers if not given.observer.varies else given_situations(given, solved)[numbers]
     keys, costs = [], []
     for time, (key, cost) in enumerate(zip(table.keys, table.parts(game.costs), strict=True)):
         rest, before = np.divmod(key, table.num_codes)
@@ -307,3 +344,24 @@ def _path_rule(problem: CheckedProblem, game: GameResult) -> tuple[tuple[np.ndar
         keys.append(triple[order].astype(np.int32))
         costs.append(cost[order] + MARGIN)
     return tuple(keys), tuple(costs)
+
+
+def given_situations(given: Problem, unrolled: Problem) -> Int[np.ndarray, " N"]:
+    """For each situation (model, memory, state that carries the time) the one of the given problem behind it.
+
+    Both remember the same, perhaps in another order.
+    """
+    state = unroll(given.with_clock())[1]
+    table, larger = given.secret_table, unrolled.secret_table
+    memory = np.zeros(len(larger.memory_step), dtype=np.int64)
+    known = np.zeros(len(memory), dtype=bool)
+    memory[larger.memory_start], known[larger.memory_start] = table.memory_start[state], True
+    edge = np.flatnonzero(known)
+    while len(edge):
+        after, behind = larger.memory_step[edge], table.memory_step[memory[edge]][:, state]
+        new = ~known[after]
+        memory[after[new]], known[after[new]] = behind[new], True
+        edge = np.unique(after[new])
+    shape = len(given.models), len(memory), len(state)
+    k, m, s = np.unravel_index(np.arange(math.prod(shape)), shape)
+    return (k * len(table.memory_step) + memory[m]) * given.num_states + state[s]

@@ -14,17 +14,18 @@ from ..game.refine import SolvedGame
 from ..problem.apart import joinable
 from ..problem.problem import Problem
 from .backward import rule_bound
-from .checked_problem import Bounds, CheckedProblem, checked_pairs
+from .checked_problem import Bounds, CheckedProblem
+from .claims import ObserverRule, ProvenBound
+from .described import record_of
 from .observers import LEAST_SECONDS, MARGIN, ObserverBound, best_observer
-from .witness import Witness
 
 _GAME_SHARE = 0.8  # of the time, for the game of all pairs, where an induction over its tree follows
 
 
 def best_observers(
     problem: Problem,
-    hide: tuple[str, ...],
-    kept: dict[str, float],
+    hidden: tuple[int, ...],
+    kept: dict[int, float],
     bounds: Bounds,
     values: Float[np.ndarray, "K S"] | None,
     gap: float,
@@ -40,13 +41,14 @@ def best_observers(
     **Arguments:** as for `best_observer`; `kept`: the bits of pairs that are not hidden and must keep some; `game`: one that
     was already solved.
     """
-    alone = None if game is None or isinstance(game, RecordsResult) or len(hide) > 1 or kept else game
+    hide, others = ([problem.channels[number].name for number in part] for part in (hidden, kept))
+    alone = None if game is None or isinstance(game, RecordsResult) or len(hidden) > 1 or kept else game
     game, interrupted = game if isinstance(game, RecordsResult) else None, False
     try:
         with interruptible():
-            if game is None and _is_played(problem, (*hide, *kept)):
+            if game is None and _is_played(problem, (*hide, *others)):
                 game = solve_records_game(
-                    problem, hide, gap=gap, memory_bytes=memory_bytes, clock=clock.share(_GAME_SHARE)
+                    problem, tuple(hide), gap=gap, memory_bytes=memory_bytes, clock=clock.share(_GAME_SHARE)
                 )
                 interrupted = game.game.stopped in ENDED_BY_CALLER
             if game is not None:
@@ -58,12 +60,11 @@ def best_observers(
     except (TooLargeError, InputError, CertificateError):
         pass  # one pair alone has a bound in any case
     best: ObserverBound | None = None
-    for number, name in enumerate(hide):
-        own = clock.share(1 / (len(hide) - number))
-        found = best_observer(CheckedProblem(problem.only(name)), bounds, values, gap, own, memory_bytes, alone)
+    for number, channel in enumerate(hidden):
+        own = clock.share(1 / (len(hidden) - number))
+        found = best_observer(problem, bounds, values, gap, own, memory_bytes, alone, channel=channel)
         interrupted = interrupted or found.interrupted
-        if best is None or found.upper < best.upper:
-            best = replace(found, witness=replace(found.witness, pair=name))
+        best = found if best is None or found.upper < best.upper else best
     assert best is not None
     best = replace(best, interrupted=interrupted)
     return best if len(hide) == 1 and not kept else replace(best, known=None)
@@ -77,38 +78,32 @@ def _is_played(problem: Problem, names: tuple[str, ...]) -> bool:
 def _proven(
     problem: Problem,
     game: RecordsResult,
-    kept: dict[str, float],
+    kept: dict[int, float],
     bounds: Bounds,
     values: Float[np.ndarray, "K S"] | None,
     clock: Clock = UNLIMITED,
 ) -> ObserverBound:
     """The observers of a game, and the bound that the verifier's own induction finds for them."""
-    witness = _witness(game, kept)
-    checked = checked_pairs(problem, tuple(one.pair for one in witness.rules))
-    upper = min(rule_bound(checked, witness, bounds, values, kept, clock), checked.most_bits)
-    return ObserverBound(witness, upper, None if game.lower == -math.inf else min(game.lower, upper))
+    bound = _bound(problem, game, kept)
+    checked = CheckedProblem(record_of(problem), tuple(one.channel for one in bound.rules))
+    upper = min(rule_bound(checked, bound, bounds, values, kept, clock), checked.most_bits)
+    return ObserverBound(replace(bound, upper=upper), None if game.lower == -math.inf else min(game.lower, upper))
 
 
-def _witness(game: RecordsResult, kept: dict[str, float]) -> Witness:
-    """The rules of a game, with weights of the hidden pairs that sum to one or more, exactly."""
+def _bound(problem: Problem, game: RecordsResult, kept: dict[int, float]) -> ProvenBound:
+    """The rules of a game, with weights of the hidden channels that sum to one or more, exactly."""
+    numbers = {one.name: number for number, one in enumerate(problem.channels)}
     weights = [one.weight for one in game.rules]
-    hidden = [number for number, one in enumerate(game.rules) if one.name not in kept]
+    hidden = [number for number, one in enumerate(game.rules) if numbers[one.name] not in kept]
     largest = max(hidden, key=lambda number: weights[number])
     while sum(Fraction(weights[number]) for number in hidden) < 1:
         weights[largest] = math.nextafter(weights[largest], math.inf)
     if len(weights) == 1:
         weights = [1.0]
-    own, *others = (_rule(one, weight) for one, weight in zip(game.rules, weights, strict=True))
-    return replace(own, multiplier=game.game.multiplier, prices=game.game.prices, others=tuple(others))
+    rules = tuple(_rule(one, numbers[one.name], weight) for one, weight in zip(game.rules, weights, strict=True))
+    return ProvenBound(0, 0.0, (game.game.multiplier, *game.game.prices), rules)
 
 
-def _rule(one: PairRule, weight: float) -> Witness:
-    return Witness(
-        one.records.first,
-        one.records.following,
-        one.costs + MARGIN,
-        0.0,
-        "the whole history",
-        pair=one.name,
-        weight=weight,
-    )
+def _rule(one: PairRule, channel: int, weight: float) -> ObserverRule:
+    records = one.records
+    return ObserverRule(records.first, records.following, one.costs + MARGIN, "the whole history", channel, weight)

@@ -10,7 +10,7 @@ from .reading import read_floats, read_integers
 
 if TYPE_CHECKING:
     from .checked_problem import CheckedProblem
-    from .witness import Witness
+    from .claims import ObserverRule
 
 Numbers = Int[np.ndarray, " n"]
 KRAFT_MARGIN = 2.0**-40  # by which `Σ_z 2^−cost` must stay below one: far above the errors of exp2 and of the sum
@@ -25,39 +25,47 @@ def tells_state(problem: "CheckedProblem") -> bool:
     path = problem.path
     if path is None:
         return False
-    (x, event, _), source, reached = problem.start, problem.row // problem.actions, np.zeros(problem.size, dtype=bool)
-    reached[x] = True
-    for _ in range(problem.horizon):
-        reached[problem.target[reached[source]]] = True
-    moves = np.flatnonzero(reached[source] & reached[problem.target])
-    after = problem.target[moves]
-    seen = source[moves], problem.event[moves], path[after]
-    begun = len(group(event, path[x], x)[0]) == len(group(event, path[x])[0])
-    return begun and len(group(*seen, after)[0]) == len(group(*seen)[0])
+    x, (event, *_), _ = problem.start
+    if len(group(event, path[x], x)[0]) != len(group(event, path[x])[0]):
+        return False
+    varies = problem.observers[0].varies
+    reached: np.ndarray = np.zeros((problem.horizon + 1, problem.size), dtype=bool)
+    reached[0, x] = True
+    for time in range(1, problem.horizon + 1):
+        step = problem.at(time)
+        reached[time, step.target[reached[time - 1, step.row // problem.actions]]] = True
+    every = np.any(reached, axis=0)
+    for time in range(1, problem.horizon + 1) if varies else [1] * (problem.horizon > 0):
+        before, after = (reached[time - 1], reached[time]) if varies else (every, every)
+        step = problem.at(time)
+        source = step.row // problem.actions
+        moves = np.flatnonzero(before[source] & after[step.target])
+        seen = source[moves], step.events[0][moves], path[step.target[moves]]
+        if len(group(*seen, step.target[moves])[0]) != len(group(*seen)[0]):
+            return False
+    return True
 
 
 def checked_path(
-    problem: "CheckedProblem", witness: "Witness", sizes: list[int]
+    problem: "CheckedProblem", rule: "ObserverRule", sizes: list[int]
 ) -> tuple[tuple[Numbers, ...], tuple[np.ndarray, ...]]:
     """The rule for a whole path in int64 and float64: in each row the costs are those of probabilities."""
     if problem.codes is None:
-        require(
-            len(witness.path_keys) == len(witness.path_costs) == 0, "rule: it is one for paths, and no path is secret"
-        )
+        require(len(rule.path_keys) == len(rule.path_costs) == 0, "rule: it is one for paths, and no path is secret")
         return (), ()
-    fits = len(witness.path_keys) == len(witness.path_costs) == len(sizes)
+    fits = len(rule.path_keys) == len(rule.path_costs) == len(sizes)
     require(fits, "rule: it does not have one part for each state of a path")
     keys, costs, codes = [], [], int(problem.codes.max()) + 1
     for time, size in enumerate([*sizes[1:], sizes[-1]]):
         what = f"rule: its part for the state at time {time}"
         require(size * codes * codes < _LARGEST_KEY, f"{what} has too many nodes")
-        triple = read_integers(witness.path_keys[time], 0, max(size, codes), 2, what)
+        triple = read_integers(rule.path_keys[time], 0, max(size, codes), 2, what)
         require(
             triple.shape[1] == 3 and (triple < [size, codes, codes]).all(),
             f"{what}: its keys are not triples of numbers",
         )
         key = triple @ [codes * codes, codes, 1]
-        cost = read_floats(witness.path_costs[time], 1, what)
+        cost = read_floats(rule.path_costs[time], 1, what)
         require(
             len(key) == len(cost) and np.diff(key) > 0, f"{what}: its keys are out of order, or not one for each cost"
         )
@@ -71,15 +79,15 @@ def checked_path(
 
 
 def path_costs(
-    problem: "CheckedProblem", witness: "Witness", time: int, reached: Numbers, before: Numbers
+    problem: "CheckedProblem", rule: "ObserverRule", time: int, reached: Numbers, before: Numbers
 ) -> Float[np.ndarray, " n"]:
     """What a rule for a path pays for `before` at a time, where `reached` follows; infinite where it excludes that."""
     codes = problem.codes
     assert codes is not None
     count, (node, x) = int(codes.max()) + 1, np.divmod(reached // problem.values, problem.size)
     shown = codes[x] if time < problem.horizon else 0
-    wanted, keys = (node * count + shown) * count + codes[before], witness.path_keys[time]
+    wanted, keys = (node * count + shown) * count + codes[before], rule.path_keys[time]
     if not len(keys):
         return np.full(len(wanted), np.inf)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, witness.path_costs[time][place], np.inf)
+    return np.where(keys[place] == wanted, rule.path_costs[time][place], np.inf)

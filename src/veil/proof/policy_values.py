@@ -8,18 +8,22 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock
+from ..common.exact import always_met
 from ..common.values import Value
-from ..policy.policy import Policy
-from ..problem.return_rounding import always_met
+from .agent import Agent
 from .arithmetic import FLOOR, TINY, discount_power, gamma, require
 from .backward import continuation_values
 from .checked_policy import CheckedPolicy, read_policy
 from .checked_problem import Bounds, CheckedProblem
+from .claims import Register
 from .exact_return import exact_return
 from .forward import MOST_MOVES, ForwardPass, Sum
 
 _MOST_STEPS = 20_000  # of a sum over an infinite horizon
 _NEGLIGIBLE = 1e-13  # discount^t at which that sum is cut; the rest is bounded
+
+PolicyContent = tuple[Agent, Register | None]
+"""A policy, and what it remembers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,34 +36,25 @@ class ProvenValue(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyReturns(Value):
-    """The return of a policy, within `return_error`, and the quantities of the bounds beside the threshold.
+class PolicyValues(Value):
+    """What is proven of a policy: its opacity lies between `lower` and `upper`; `quantities`, the return first.
 
-    `reaches`: the return is proven to be the threshold or more; `feasible`: every constraint is proven to be met.
+    Where a part was not asked for, the bounds are those of every policy, or there are no quantities.
     """
 
-    expected_return: float
-    return_error: float
-    reaches: bool
-    others: tuple[ProvenValue, ...]
+    lower: float
+    upper: float
+    quantities: tuple[ProvenValue, ...]
 
     @property
     def feasible(self) -> bool:
         """Whether every constraint is proven to be met."""
-        return self.reaches and all(one.met for one in self.others)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PolicyValues(PolicyReturns):
-    """What is proven of a policy: its opacity lies between `lower` and `upper`; the rest is as in `PolicyReturns`."""
-
-    lower: float
-    upper: float
+        return all(one.met for one in self.quantities)
 
 
 def policy_values(
     problem: CheckedProblem,
-    policy: Policy,
+    policy: PolicyContent,
     window: tuple[int, int],
     prune: float,
     values: Float[np.ndarray, "K S"] | None,
@@ -69,8 +64,10 @@ def policy_values(
     merge: int = 0,
     clock: Clock = UNLIMITED,
     most_moves: int = MOST_MOVES,
+    quantities: bool = True,
+    bits: bool = True,
 ) -> PolicyValues:
-    """The return of a policy over the whole horizon, and its opacity from a window of times around the secret's.
+    """The quantities of a policy over the whole horizon, and its opacity from a window of times around the secret's.
 
     Two passes are made: one without histories for the return and for where the window begins, one with histories inside
     the window. They are one pass where the window is everything and nothing is left out or merged.
@@ -80,12 +77,16 @@ def policy_values(
     "transparent" it forgets at a and stops looking at b, which bounds the opacity from above. `prune`: weights below it
     are left out of the window. `merge`: histories that a layer keeps apart, 0 for all. `values`, `(K, S)`: what a
     time-dependent policy earns after T, for an infinite return. `bounds`: what is to be reached; by default nothing is.
+    `quantities`, `bits`: whether each part is wanted.
 
     **Raises:** `CertificateError` where the window, the policy or the values are not valid; `TooLargeError`, `OutOfTime`.
     """
     horizon, (left, right) = problem.horizon, window
     require(-1 <= left <= problem.secret_time <= right, f"window: {window} is not around the secret")
-    read = read_policy(problem, policy, since=right)
+    if not bits:
+        found = quantities_of(problem, policy, values, bounds, clock) if quantities else ()
+        return PolicyValues(0.0, problem.most_bits, found)
+    read = read_policy(problem, *policy, since=right)
     whole = left < 0 and right > horizon and prune <= FLOOR and not merge and not problem.endless
     law = ForwardPass(problem, read, clock, most_moves, apart=whole)
     inside = law
@@ -107,32 +108,31 @@ def policy_values(
         lower, upper = (lower if goal == "opaque" else 0.0, upper if is_upper else problem.most_bits)
     if problem.untimed:  # one with a clock, whose events are followed, may know more
         upper = problem.most_bits
-    found = _returns(problem, read, law, values, bounds)
-    return PolicyValues(found.expected_return, found.return_error, found.reaches, found.others, lower, upper)
+    return PolicyValues(lower, upper, _quantities(problem, read, law, values, bounds) if quantities else ())
 
 
-def policy_return(
+def quantities_of(
     problem: CheckedProblem,
-    policy: Policy,
+    policy: PolicyContent,
     values: Float[np.ndarray, "K S"] | None,
     bounds: Bounds,
     clock: Clock = UNLIMITED,
-) -> PolicyReturns:
-    """The return and the quantities of the constraints alone, as in `policy_values`. **Raises:** the same."""
-    read = read_policy(problem, policy)
+) -> tuple[ProvenValue, ...]:
+    """The quantities alone, as in `policy_values`. **Raises:** the same."""
+    read = read_policy(problem, *policy)
     law = ForwardPass(problem, read, clock, MOST_MOVES, apart=False)
     for time in range(problem.horizon):
         law.step(time)
-    return _returns(problem, read, law, values, bounds)
+    return _quantities(problem, read, law, values, bounds)
 
 
-def _returns(
+def _quantities(
     problem: CheckedProblem,
     policy: CheckedPolicy,
     law: ForwardPass,
     values: Float[np.ndarray, "K S"] | None,
     bounds: Bounds,
-) -> PolicyReturns:
+) -> tuple[ProvenValue, ...]:
     """All quantities with bounds on their errors, from a pass at time T, which goes on where an infinite sum does."""
     earned = problem.paid[0]
     steps, last, tail = problem.horizon, earned.terminal, 0.0
@@ -153,7 +153,7 @@ def _returns(
         _proven(law, policy, one, bound, one.paid.terminal, steps, 0.0)
         for one, bound in zip(law.sums[1:], wanted[1:], strict=True)
     )
-    return PolicyReturns(own.value, own.error, own.met, others)
+    return (own, *others)
 
 
 def _proven(

@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 
 from .arithmetic import TINY, discount_power
 from .checked_problem import Bounds, CheckedProblem, Paid
-from .witness import Witness
 
 
 class Lagrangian:
@@ -17,9 +16,10 @@ class Lagrangian:
     discounts leave out, and what products below the normal range do.
     """
 
-    def __init__(self, problem: CheckedProblem, witness: Witness, after: tuple[Float[np.ndarray, " N"], float]):
+    def __init__(
+        self, problem: CheckedProblem, prices: tuple[float, ...], after: tuple[Float[np.ndarray, " N"], float]
+    ):
         self.problem = problem
-        prices = (witness.multiplier, *witness.prices)
         self.parts = [(price * one.sign, one) for price, one in zip(prices, problem.paid, strict=True)]
         self.last = [after, *((one.terminal, 0.0) for one in problem.paid[1:])]
         ends = [float(np.abs(last).max() + tail) for last, tail in self.last]

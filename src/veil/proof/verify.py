@@ -1,63 +1,42 @@
-"""The verifier: recomputes from the problem and the policy alone what a certificate claims.
+"""`verify`: the check of `checking.py` for a scenario's problem and a policy, or for the files of a result folder."""
 
-One forward pass (`forward.py`, `policy_values.py`) evaluates the policy against the observer, one backward induction
-(`backward.py`) maximises over all policies against the observer's rule; both bound their own rounding errors.
-`exact_return.py` decides in whole numbers what floats cannot; `attainable.py` recomputes what percentages are shares of. The
-verifier imports NumPy, SciPy, the rooms `common`, `problem` and `policy`, and nothing of `engine`, `measure`, `game` and
-`planning`, which find policies and rules; `tests/test_imports.py` checks that through all modules it reaches. What it has in
-common with them: a problem is a `Problem`, a policy a `Policy` whose room defines what the rows of a table stand for, and
-`common.logs` computes logarithms. `certify` is not independent of it: it searches by other means, and then calls these same
-functions to round its numbers.
-"""
+from pathlib import Path
 
-import math
-from dataclasses import dataclass, field
-from fractions import Fraction
-
-from ..common.errors import CertificateError, InputError
-from ..common.values import Value
+from ..common.clock import UNLIMITED, Clock
+from ..common.errors import CertificateError, CertificateFileError, InputError
+from ..common.files import read_whole
+from ..common.values import same
 from ..policy.policy import Policy
-from ..problem.pairs import OWN
+from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from ..problem.return_rounding import rounding_of
-from .arithmetic import UNIT, require
-from .attainable import attainable
-from .backward import rule_bound
+from .agent_file import read_agent
 from .certificate import Certificate
-from .checked_problem import CheckedProblem, checked_for, checked_pairs
-from .claim import check_claim
-from .policy_values import PolicyValues, policy_values
-from .witness import Witness
-
-_SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
+from .checking import Draws, Verification, check
+from .described import described, policy_words, record_of
+from .record import read_record
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Verification(Value):
-    """What is proven: bounds and return of the policy, the upper bound over all policies, `delayed` if it is claimed.
-
-    `pairs`: the values of the policy in each pair that the certificate tells of beside the problem's own, by name.
-    """
-
-    policy: PolicyValues
-    upper: float
-    delayed: float | None = None
-    pairs: dict[str, PolicyValues] = field(default_factory=dict[str, PolicyValues])
-
-    def least(self, hide: tuple[str, ...]) -> float:
-        """The least lower bound of the policy over some pairs."""
-        return min(self.policy.lower if name == OWN else self.pairs[name].lower for name in hide)
-
-
-def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verification:
+def verify(
+    certificate: Certificate,
+    problem: Problem,
+    policy: Policy,
+    *,
+    confidence: float = 1 - 1e-6,
+    sequences: int | None = None,
+    seed: int | None = None,
+) -> Verification:
     """Check a certificate against the problem and the policy: recompute its bounds and its return, rounding outward.
 
     **Arguments:**
 
     - `certificate`: from `veil.certify`, `Solution.certificate` or `Certificate.load`; no number in it is trusted.
     - `problem`, `policy`: what it is about; they must have the hashes that the certificate states.
+    - `confidence`: of all statistical claims together. `sequences`: how many the verifier draws at first for each, those of
+      the claim by default; `seed`: of these draws, for a reproducible rerun. By default they come from the randomness of the
+      system, which nobody can foresee who makes a certificate.
 
-    Cost: one forward pass of the policy over its histories and one backward induction over the observer's graph.
+    Cost: one forward pass of the policy over its histories and one backward induction over each observer's graph; for
+    statistical claims the filter along each drawn sequence.
 
     **Returns:** a `Verification` with the recomputed numbers.
 
@@ -65,13 +44,50 @@ def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verifi
     another kind.
     """
     _check_arguments(certificate, problem, policy)
+    draws = _draws(confidence, sequences, seed)
+    check_scenario(certificate, problem, policy)
+    agent, register = described(problem, policy)
+    return check(certificate, record_of(problem), agent, register, draws)
+
+
+def check_scenario(certificate: Certificate, problem: Problem, policy: Policy) -> None:
+    """Raise `CertificateError` unless a certificate is about a problem and a policy: by their hashes, and by what the policy
+    remembers in the problem. No number is recomputed."""
+    expected = {"problem_hash": fingerprint(problem), "policy_class": policy_words(problem, policy)}
+    expected["policy_hash"] = policy.on(problem).digest()
+    for name, value in expected.items():
+        found = getattr(certificate, name)
+        if found != value:
+            raise CertificateError(f"{name}: the certificate says {found!r}, and what is given has {value!r}")
+    if not same(certificate.register, described(problem, policy)[1]):
+        raise CertificateError("register: it is not what the policy remembers in this problem")
+
+
+def verify_files(
+    certificate: Certificate,
+    problem: Path,
+    policy: Path,
+    *,
+    draws: Draws | None = None,
+    clock: Clock = UNLIMITED,
+) -> Verification:
+    """The same for the files `problem.bin` and `policy.safetensors` of a result folder, without the scenario.
+
+    What a policy with a memory remembers is then that of the certificate, and its words for the policy are not compared.
+
+    **Raises:** as `verify`; `CertificateFileError` where a file cannot be read.
+    """
     try:
-        check_claim(certificate, problem, policy)
-        return _verify(certificate, CheckedProblem(problem), policy)
-    except CertificateError:
-        raise
-    except (IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise CertificateError(f"witness: it cannot be followed ({error})") from error
+        content = read_whole(problem)
+    except OSError as error:
+        raise CertificateFileError(f"{problem} cannot be read: {error.strerror}") from None
+    return check(certificate, read_record(content), read_agent(policy), certificate.register, draws, clock)
+
+
+def _draws(confidence: object, sequences: int | None, seed: int | None) -> Draws:
+    if not (isinstance(confidence, float) and 0 < confidence < 1):
+        raise InputError("verify", [f"confidence is {confidence!r}, expected a number between 0 and 1"])
+    return Draws(1 - confidence, sequences, seed)
 
 
 def _check_arguments(certificate: object, problem: object, policy: object) -> None:
@@ -84,86 +100,3 @@ def _check_arguments(certificate: object, problem: object, policy: object) -> No
     ]
     if defects:
         raise InputError("verify", [*defects, "call veil.verify(certificate, problem, policy)"])
-
-
-def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Verification:
-    _check_percentages(claim, problem)
-    found = policy_values(
-        checked_for(problem.problem, policy, own=problem), policy, claim.window, claim.prune, claim.values,
-        bounds=claim.bounds, goal=claim.goal, merge=claim.merge,
-    )  # fmt: skip
-    _check_value("return", claim.expected_return, claim.return_error, found.expected_return, found.return_error)
-    for one, proven in zip(claim.constraints, found.others, strict=True):
-        _check_value(one.name, one.value, one.error, proven.value, proven.error)
-        require(one.met is proven.met, f"constraints: met is {one.met} for {one.text}, and a value of {proven.value} ±"
-                f" {proven.error} is found")  # fmt: skip
-    require(claim.feasible is found.feasible, f"feasible: {claim.feasible} is claimed for the threshold {claim.threshold},"
-            f" and a return of {found.expected_return} ± {found.return_error} is found")  # fmt: skip
-    if claim.goal == "transparent":
-        require(claim.lower == 0, f"lower bound: {claim.lower} is claimed for all policies, and only 0 is proven")
-        require(claim.upper >= found.upper, f"upper bound: {claim.upper} is claimed, and {found.upper} is found")
-        return Verification(found, found.upper)
-    pairs = _check_pairs(claim, problem.problem, policy)
-    least = Verification(found, 0.0, pairs=pairs).least(claim.hide)
-    require(claim.lower <= least, f"lower bound: {claim.lower} is claimed, and {least} is found")
-    assert claim.witness is not None  # as its form was checked
-    together = checked_pairs(problem.problem, _watching(claim), problem)
-    upper = _check_upper("upper bound", claim.upper, claim.witness, claim, together)
-    if (late := claim.delayed) is None:
-        return Verification(found, upper, pairs=pairs)
-    delayed = CheckedProblem(problem.problem, late.delay)
-    return Verification(found, upper, _check_upper("delayed", late.upper, late.witness, claim, delayed), pairs)
-
-
-def _check_pairs(claim: Certificate, problem: Problem, policy: Policy) -> dict[str, PolicyValues]:
-    """What is proven of each pair beside the problem's own; raises `CertificateError` where more is claimed."""
-    proven: dict[str, PolicyValues] = {}
-    for one in claim.pairs:
-        found = policy_values(
-            checked_for(problem, policy, one.name), policy, one.window, one.prune, claim.values, merge=one.merge
-        )
-        within = one.lower <= found.lower and found.upper <= one.upper
-        require(
-            within, f"pair {one.name}: {one.lower} … {one.upper} is claimed, {found.lower} … {found.upper} is found"
-        )
-        proven[one.name] = found
-    return proven
-
-
-def _watching(claim: Certificate) -> tuple[str, ...]:
-    """The pairs whose observers prove the upper bound: each is hidden, or must keep some bits."""
-    assert claim.witness is not None
-    names, kept = tuple(one.pair for one in claim.witness.rules), claim.kept
-    require(len(set(names)) == len(names), f"rule: its pairs are {names}, expected each once")
-    wrong = [name for name in names if name not in claim.hide and name not in kept]
-    require(not wrong, f"rule: {wrong} are neither hidden nor have lower bounds")
-    return names
-
-
-def _check_upper(name: str, claimed: float, witness: Witness, claim: Certificate, problem: CheckedProblem) -> float:
-    """The bound that a rule proves, or `log2 |Z|`, which needs none; raises `CertificateError` where less is claimed."""
-    found = rule_bound(problem, witness, claim.bounds, claim.values, claim.kept)
-    require(found < math.inf, f"{name}: the rule excludes something that a policy can reach, and so proves nothing")
-    require(claimed >= min(found, problem.most_bits), f"{name}: {claimed} is claimed, and {found} is found")
-    return min(found, problem.most_bits)
-
-
-def _check_value(name: str, value: float, error: float, found: float, found_error: float) -> None:
-    """Raise `CertificateError` unless a quantity is claimed within an error that holds and is not needlessly large."""
-    off = abs(Fraction(value) - Fraction(found)) + Fraction(found_error)
-    require(off <= Fraction(error), f"{name}: {value} ± {error} is claimed, and {found} ± {found_error} is found")
-    most = 4 * found_error + 32 * UNIT * abs(found)
-    require(error <= most, f"{name}: an error of {error} is claimed, and {most} is the most")
-
-
-def _check_percentages(claim: Certificate, problem: CheckedProblem) -> None:
-    """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
-    asked = (problem.problem.min_return, *(one.bound for one in problem.problem.others))
-    for wanted, bound, paid in zip(asked, claim.bounds, problem.paid, strict=True):
-        if not isinstance(wanted, str) or bound is None:
-            continue
-        ends, share = attainable(problem, paid), float(wanted.removesuffix("%")) / 100
-        rounding = _SAME_RETURN * (ends.largest - ends.smallest) + 2 * ends.error
-        rounding += 4 * rounding_of(problem.problem, *paid.given, paid.discount)
-        found = ends.at(share)
-        require(abs(bound - found) <= rounding, f"threshold: {bound} is claimed for {wanted}, and {found} is found")

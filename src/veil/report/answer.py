@@ -21,7 +21,7 @@ from ..problem.fingerprint import fingerprint
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.trivial import trivial_bound
-from ..proof.certificate import Certificate
+from ..proof.certificate import CONFIDENCE, Certificate
 from ..proof.feasibility import reaches_threshold
 from .style import number_text
 
@@ -31,7 +31,7 @@ class Claim:
     """What is proven: `lower` and `upper` in bits, and `summary`, the claim in words.
 
     `delayed`: a smaller upper bound over agents that do not see the current observation; `trivial`: why the upper bound says
-    nothing about this problem, empty where it does.
+    nothing about this problem, empty where it does; `likely`: a larger lower bound, with confidence 1 − 1e-6.
     """
 
     lower: float
@@ -39,6 +39,7 @@ class Claim:
     summary: str
     delayed: float | None = None
     trivial: str = ""
+    likely: float | None = None
 
     @property
     def sentences(self) -> list[str]:
@@ -64,7 +65,9 @@ class Answer:
     def proof_is_short(self) -> bool:
         """Whether the proof of what the policy hides did not finish."""
         found = self.solution
-        return self.claim is not None and found.goal == "opaque" and is_short(found, self.claim.lower)
+        return (
+            self.claim is not None and found.goal == "opaque" and is_short(found, self.claim.likely or self.claim.lower)
+        )
 
 
 def make_answer(
@@ -151,11 +154,14 @@ def _proven(answer: Answer) -> str:
         return f"Proven: the policy hides at most {upper_text(claim.upper)} bits"
     short = "; what this policy hides is not proven within the limit" if answer.proof_is_short else ""
     short = f"; {CLOCK_WORDS}" if lacks_clock(found, found.problem) else short
+    likely = (
+        "" if claim.likely is None else f"; {CONFIDENCE}: the policy hides at least {lower_text(claim.likely)} bits"
+    )
     which = "" if found.threshold is None else " that meet the requirement"
     blind = "" if claim.delayed is None else f", {upper_text(claim.delayed)} without seeing the current observation"
     least = "" if found.hide == OWN else f" on the least of {found.hide}"
     upper = f"{upper_text(claim.upper)} bits{in_parentheses(claim.trivial)}"
-    return f"Proven upper bound{least} over all policies{which}: {upper}{blind}{short}"
+    return f"Proven upper bound{least} over all policies{which}: {upper}{blind}{short}{likely}"
 
 
 def _of_result(problem: Problem, result: Result, certificate: Certificate | Claim | None) -> Answer:
@@ -211,7 +217,8 @@ def _claim(problem: Problem, certificate: Certificate | Claim | None) -> Claim |
         return certificate
     delayed = None if certificate.delayed is None else certificate.delayed.upper
     trivial = trivial_bound(problem, certificate.upper, certificate.hide)
-    return Claim(certificate.lower, certificate.upper, certificate.summary(), delayed, trivial)
+    likely = certificate.likely_lower if certificate.likely_lower > certificate.lower else None
+    return Claim(certificate.lower, certificate.upper, certificate.summary(), delayed, trivial, likely)
 
 
 def _number(value: float | str | None) -> float:

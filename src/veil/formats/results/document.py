@@ -114,6 +114,10 @@ class CertificatePart(Part):
     delayed_upper: Number = Field(
         None, description="Proven upper bound over agents that do not see the current observation, where it is smaller."
     )
+    likely_lower: Number = Field(
+        None,
+        description="Lower bound with confidence 1 − 1e-6, over the verifier's own draws; null where none is claimed.",
+    )
     summary: str = Field(description="The claim in words.")
 
 
@@ -181,7 +185,8 @@ def certificate_document(certificate: Certificate) -> dict[str, object]:
     """The claim of a `Certificate` as a JSON document."""
     late = None if certificate.delayed is None else certificate.delayed.upper
     own = plain({name: getattr(certificate, name) for name in ("lower", "upper", "gap")})
-    return own | {"delayed_upper": late, "summary": certificate.summary()}
+    likely = certificate.likely_lower if certificate.likely_lower > certificate.lower else None
+    return own | {"delayed_upper": late, "likely_lower": likely, "summary": certificate.summary()}
 
 
 def result_document(

@@ -30,7 +30,7 @@ HISTORY = "history.csv"
 CERTIFICATE = "certificate.json"
 PROBLEM = "problem.bin"
 _MOST_BYTES = 2**24  # of the document, which holds no tables and no history
-_MOST_CONTENT = 2**24  # of the problem's own numbers, which only `verify_certificate.py` reads, and only small ones
+_MOST_CONTENT = 2**28  # of the problem's own numbers, from which a certificate is verified
 _COLUMNS = ("iteration", "opacity_bits", "expected_return", "multiplier", "step", "seconds")
 _MARKERS = {  # what every such file contains that veil wrote
     DOCUMENT: b"veil-result-",
@@ -207,7 +207,7 @@ def _write_files(
 
 
 def problem_content(problem: Problem) -> bytes | None:
-    """The bytes that the problem's fingerprint is a hash of; None where there are more than 16 MiB."""
+    """The bytes that the problem's fingerprint is a hash of; None where there are more than 256 MiB."""
     content = io.BytesIO()
 
     def write(part: bytes) -> None:

@@ -1,0 +1,218 @@
+"""The file of a certificate: JSON with the lists of its items, and safetensors with the arrays of the rules."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from ..common.errors import CertificateError, CertificateFileError
+from ..common.files import check_replaceable, read_whole, write_whole
+from ..common.text import parse_json
+from .certificate import Certificate
+from .claims import ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
+
+FORM = "veil-certificate-6"
+_MARKER = b"veil-certificate-"
+_MOST_BYTES = 2**24  # of the JSON file, which holds no arrays
+_PLAIN = (
+    "goal",
+    "best_known",
+    "policy_class",
+    "bound_class",
+    "problem_hash",
+    "policy_hash",
+    "versions",
+    "claim",
+    "seal",
+)
+_FIELDS = {*_PLAIN, "hidden", "quantities", "channels", "bounds", "register"}
+_BOUND, _RULE = {"delay", "upper", "prices", "rules"}, {"channel", "weight", "memory", "steps"}
+_REGISTER = {"nodes", "time"}
+
+
+def save_certificate(certificate: Certificate, path: str | Path) -> None:
+    """`Certificate.save`."""
+    path, arrays = Path(path), dict[str, np.ndarray]()
+    head: dict[str, Any] = {name: getattr(certificate, name) for name in _PLAIN}
+    head["hidden"] = list(certificate.hidden)
+    head["quantities"] = [_written(one) for one in certificate.quantities]
+    head["channels"] = [_written(one) for one in certificate.channels]
+    head["bounds"] = [_write_bound(one, f"bounds.{n}.", arrays) for n, one in enumerate(certificate.bounds)]
+    head["register"] = None
+    if (held := certificate.register) is not None:
+        head["register"] = {"nodes": held.nodes, "time": held.time}
+        arrays |= {f"register.{name}": getattr(held, name) for name in ("start", "step", "codes", "label")}
+    if certificate.values is not None:
+        arrays["values"] = certificate.values
+    content = save({name: np.ascontiguousarray(one) for name, one in arrays.items()}, metadata={"veil": FORM})
+    name, old = f"{path.stem}.{_hash(content)[:12]}.safetensors", _named_arrays(path)
+    head |= {"form": FORM, "arrays": name, "arrays_sha256": _hash(content)}
+    text = json.dumps(head, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        check_replaceable(path, _MARKER)
+        write_whole(path.parent / name, content, marker=_MARKER)
+        write_whole(path, (text + "\n").encode(), marker=_MARKER)
+        if old is not None and old != name:
+            (path.parent / old).unlink(missing_ok=True)
+    except OSError as error:
+        raise CertificateError(f"cannot write the certificate to {path}: {error.strerror}") from error
+
+
+def load_certificate(path: str | Path) -> Certificate:
+    """`Certificate.load`."""
+    path = Path(path)
+    head = _read_head(path)
+    try:
+        place = path.parent / Path(head.pop("arrays")).name
+        content = read_whole(place)
+        if _hash(content) != head.pop("arrays_sha256"):
+            raise CertificateError(
+                f"{place} is damaged or belongs to another certificate: its hash is not that in {path}"
+            )
+        return _assembled(head, load(content))
+    except CertificateError:
+        raise
+    except OSError as error:
+        raise CertificateFileError(f"the arrays of {path} cannot be read: {error}") from None
+    except (KeyError, TypeError, ValueError, OverflowError, IndexError, AttributeError, SafetensorError) as error:
+        raise CertificateError(f"{path} is not a whole certificate: {type(error).__name__}: {error}") from None
+
+
+def _written(item: Any) -> dict[str, Any]:
+    """An item of numbers and names as a file holds it."""
+    found = {one.name: getattr(item, one.name) for one in fields(item)}
+    return {name: _written(value) if isinstance(value, Sampled) else value for name, value in found.items()}
+
+
+def _write_bound(bound: ProvenBound, under: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """A bound as a file holds it; its arrays are added, each table of a graph once."""
+    rules = []
+    for number, one in enumerate(bound.rules):
+        own, known, steps = f"{under}rules.{number}.", dict[bytes, int](), []
+        arrays |= {f"{own}first": one.first, f"{own}costs": one.costs}
+        for table in one.following:
+            key = hashlib.sha256(repr(table.shape).encode() + np.ascontiguousarray(table).tobytes()).digest()
+            steps.append(known.setdefault(key, len(known)))
+            arrays[f"{own}following.{steps[-1]}"] = table
+        arrays |= {f"{own}path_keys.{time}": keys for time, keys in enumerate(one.path_keys)}
+        arrays |= {f"{own}path_costs.{time}": costs for time, costs in enumerate(one.path_costs)}
+        rules.append({"channel": one.channel, "weight": one.weight, "memory": one.memory, "steps": steps})
+    return {"delay": bound.delay, "upper": bound.upper, "prices": list(bound.prices), "rules": rules}
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _named_arrays(path: Path) -> str | None:
+    """The name of the arrays of the certificate that is there already, if they are such as `save` writes."""
+    try:
+        name = str(_read_head(path)["arrays"])
+        content = read_whole(path.parent / name)
+    except (CertificateError, KeyError, OSError, ValueError):
+        return None
+    is_ours = _MARKER in content and name == f"{path.stem}.{_hash(content)[:12]}.safetensors"
+    return name if is_ours else None
+
+
+def _read_head(path: Path) -> dict[str, Any]:
+    """The fields of a certificate's JSON file."""
+    try:
+        head = parse_json(read_whole(path, _MOST_BYTES), _each_once)
+    except FileNotFoundError:
+        raise CertificateFileError(f"there is no certificate {path}") from None
+    except OSError as error:
+        raise CertificateFileError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
+    found = cast(dict[str, Any], head) if isinstance(head, dict) else {}
+    if found.pop("form", None) != FORM:
+        raise CertificateError(f"{path} is not a certificate of the form {FORM!r}")
+    return found
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of the file, in which no key may come twice: another reader might take the other value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
+def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certificate:
+    _check_fields(head, _FIELDS, "the certificate")
+    quantities = tuple(ProvenQuantity(**one) for one in _listed(head, "quantities"))
+    channels = tuple(_read_channel(**one) for one in _listed(head, "channels"))
+    bounds = tuple(_read_bound(one, f"bounds.{n}.", arrays) for n, one in enumerate(_listed(head, "bounds")))
+    register = None
+    if (held := head["register"]) is not None:
+        _check_fields(held, _REGISTER, "the register")
+        parts = {name: arrays[f"register.{name}"] for name in ("start", "step", "codes", "label")}
+        register = Register(**parts, nodes=_whole(held["nodes"]), time=_whole(held["time"]))
+    plain = {name: head[name] for name in _PLAIN}
+    hidden, values = tuple(map(_whole, _listed(head, "hidden"))), arrays.get("values")
+    return Certificate(
+        **plain,
+        hidden=hidden,
+        quantities=quantities,
+        channels=channels,
+        bounds=bounds,
+        values=values,
+        register=register,
+    )
+
+
+def _read_channel(window: list[int], sampled: dict[str, Any] | None, **rest: Any) -> ProvenChannel:
+    left, right = window
+    found = None if sampled is None else Sampled(**sampled)
+    return ProvenChannel(window=(_whole(left), _whole(right)), sampled=found, **rest)
+
+
+def _read_bound(head: dict[str, Any], under: str, arrays: dict[str, np.ndarray]) -> ProvenBound:
+    _check_fields(head, _BOUND, "a bound")
+    rules = tuple(_read_rule(one, f"{under}rules.{n}.", arrays) for n, one in enumerate(_listed(head, "rules")))
+    return ProvenBound(_whole(head["delay"]), head["upper"], tuple(map(_number, _listed(head, "prices"))), rules)
+
+
+def _read_rule(head: dict[str, Any], under: str, arrays: dict[str, np.ndarray]) -> ObserverRule:
+    _check_fields(head, _RULE, "a rule")
+    following = tuple(arrays[f"{under}following.{_whole(number)}"] for number in _listed(head, "steps"))
+    path = [
+        tuple(arrays[place] for time in range(len(following) + 1) if (place := f"{under}{name}.{time}") in arrays)
+        for name in ("path_keys", "path_costs")
+    ]
+    whose = str(head["memory"]), _whole(head["channel"]), _number(head["weight"])
+    return ObserverRule(arrays[f"{under}first"], following, arrays[f"{under}costs"], *whose, path[0], path[1])
+
+
+def _check_fields(head: Any, wanted: set[str], what: str) -> None:
+    found = set(cast(dict[str, Any], head)) if isinstance(head, dict) else {type(head).__name__}
+    if found != wanted:
+        raise CertificateError(
+            f"{what}: its fields are wrong: missing {sorted(wanted - found)}, unknown {sorted(found - wanted)}"
+        )
+
+
+def _listed(head: dict[str, Any], name: str) -> Sequence[Any]:
+    """A field that is a list."""
+    if not isinstance(head[name], list):
+        raise TypeError(f"{name} is no list")
+    return cast(list[Any], head[name])
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)

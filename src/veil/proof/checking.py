@@ -1,0 +1,271 @@
+"""The verifier: recomputes what a certificate claims, from the arrays of a problem and of a policy alone.
+
+One forward pass (`forward.py`, `policy_values.py`) evaluates the policy against the observer, one backward induction
+(`backward.py`) maximises over all policies against the observers' rules; both bound their own rounding errors.
+`exact_return.py` decides in whole numbers what floats cannot; `attainable.py` recomputes what percentages are shares of;
+`sampling.py` draws the sequences of statistical claims. What this module reaches, through others too, is all that has to be
+believed; `tests/proof/test_trusted_base.py` counts its lines. It knows nothing of scenarios, formulas, grids and players: that
+the arrays are those of a scenario is another question, which `verify` answers by hashes.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.errors import CertificateError, InputError
+from ..common.values import Value
+from .agent import Agent
+from .arithmetic import UNIT, require
+from .attainable import attainable, rounding_of
+from .backward import rule_bound
+from .certificate import Certificate
+from .checked_policy import channels_heard
+from .checked_problem import CheckedProblem
+from .claim import check_claim
+from .claims import ProvenBound, ProvenChannel, ProvenQuantity, Register
+from .policy_values import PolicyValues, policy_values
+from .record import Record
+from .sampling import DOUBT, ROUNDS, Interval, Sampler, interval
+
+_SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How the verifier draws sequences for statistical claims.
+
+    **Attributes:** `doubt`: what is left of 1 by the confidence, for all claims together; `sequences` of the first round, None
+    for those of the claim; `seed`: for a reproducible rerun; None draws from the randomness of the system.
+    """
+
+    doubt: float = DOUBT
+    sequences: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        defects = []
+        if not (isinstance(self.doubt, float) and 0 < self.doubt < 1):
+            defects.append(f"confidence leaves {self.doubt!r}, expected a number between 0 and 1")
+        if self.sequences is not None and not (type(self.sequences) is int and 2 <= self.sequences <= 10**7):
+            defects.append(f"sequences is {self.sequences!r}, expected a whole number, 2 to 10,000,000")
+        if self.seed is not None and not (type(self.seed) is int and self.seed >= 0):
+            defects.append(f"seed is {self.seed!r}, expected a whole number, 0 or more")
+        if defects:
+            raise InputError("verify", defects)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verification(Value):
+    """What was recomputed.
+
+    **Attributes:** `channels`: for each channel of the certificate, by number, the values of the policy that are proven;
+    `uppers`:
+    each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of the
+    channel.
+    """
+
+    channels: dict[int, PolicyValues]
+    uppers: tuple[float, ...]
+    sampled: dict[int, Interval]
+
+    @property
+    def policy(self) -> PolicyValues:
+        """What is proven of the policy in the problem's own channel."""
+        return self.channels[0]
+
+    @property
+    def upper(self) -> float:
+        """The upper bound over all policies; without one, that on the policy."""
+        return self.uppers[0] if self.uppers else self.channels[0].upper
+
+    @property
+    def delayed(self) -> float | None:
+        """The upper bound over agents that do not see the current observation, where it is claimed."""
+        return self.uppers[1] if len(self.uppers) > 1 else None
+
+    def least(self, hidden: tuple[int, ...]) -> float:
+        """The least lower bound of the policy over some channels."""
+        return min(self.channels[number].lower for number in hidden)
+
+
+def check(
+    claim: Certificate,
+    record: Record,
+    agent: Agent,
+    register: Register | None,
+    draws: Draws | None = None,
+    clock: Clock = UNLIMITED,
+) -> Verification:
+    """Recompute what a certificate claims of a policy in a problem.
+
+    **Arguments:** `register`: what the policy remembers; `draws`: for statistical claims; `clock`: checked about every second.
+
+    **Raises:** `CertificateError` saying what failed, the most basic defect first; `OutOfTime`.
+    """
+    try:
+        require(agent.digest == claim.policy_hash, "policy_hash: the certificate is about another policy")
+        return _Check(claim, record, agent, register, draws or Draws(), clock).all()
+    except CertificateError:
+        raise
+    except (IndexError, TypeError, ValueError, AttributeError, OverflowError, KeyError) as error:
+        raise CertificateError(f"rule: it cannot be followed ({error})") from error
+
+
+class _Check:
+    """The check of one certificate."""
+
+    def __init__(
+        self, claim: Certificate, record: Record, agent: Agent, register: Register | None, draws: Draws, clock: Clock
+    ):
+        self.claim, self.record, self.policy, self.draws, self.clock = claim, record, (agent, register), draws, clock
+        self.heard = channels_heard(record, agent, register)
+        self.random = np.random.default_rng(draws.seed)
+
+    @cached_property
+    def own(self) -> CheckedProblem:
+        """The problem of the own channel."""
+        return CheckedProblem(self.record)
+
+    def acting(self, number: int) -> CheckedProblem:
+        """The problem in which the policy acts and one channel counts."""
+        return (
+            self.own
+            if number == 0 and not set(self.heard) - {0}
+            else CheckedProblem(self.record, (number,), self.heard)
+        )
+
+    def all(self) -> Verification:
+        claim = self.claim
+        check_claim(claim, self.record, heard=bool(self.heard))
+        for one, wanted, paid in zip(claim.quantities, self.record.quantities, self.own.paid, strict=True):
+            if isinstance(wanted.bound, str) and one.bound is not None:
+                self._check_percentage(one.bound, wanted.bound, self.own.paid.index(paid))
+        channels, sampled = dict[int, PolicyValues](), dict[int, Interval]()
+        for one in claim.channels:
+            problem = self.acting(one.number)
+            channels[one.number] = self._check_channel(one, problem)
+            if one.sampled is not None or (one.number == 0 and any(each.sequences for each in claim.quantities)):
+                sampled |= self._check_draws(one, problem)
+        uppers = tuple(self._check_upper(one) for one in claim.bounds)
+        return Verification(channels, uppers, sampled)
+
+    def _check_percentage(self, bound: float, wanted: str, number: int) -> None:
+        """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
+        paid = self.own.paid[number]
+        ends, share = attainable(self.own, paid), float(wanted.removesuffix("%")) / 100
+        rounding = _SAME_RETURN * (ends.largest - ends.smallest) + 2 * ends.error + 4 * rounding_of(self.own, paid)
+        found = ends.at(share)
+        require(abs(bound - found) <= rounding, f"threshold: {bound} is claimed for {wanted}, and {found} is found")
+
+    def _check_channel(self, one: ProvenChannel, problem: CheckedProblem) -> PolicyValues:
+        """What is proven of a channel, and of the quantities where it is the own one."""
+        claim, bounds = self.claim, tuple(each.bound for each in self.claim.quantities)
+        drawn = one.number == 0 and any(each.sequences for each in claim.quantities)
+        found = policy_values(
+            problem, self.policy, one.window, one.prune, claim.values, bounds=bounds, goal=claim.goal, merge=one.merge,
+            clock=self.clock, quantities=one.number == 0 and not drawn, bits=one.lower > 0 or one.upper < problem.most_bits,
+        )  # fmt: skip
+        within = one.lower <= found.lower and found.upper <= one.upper
+        require(
+            within, f"channel {one.name}: {one.lower} … {one.upper} is claimed, {found.lower} … {found.upper} is found"
+        )
+        if one.number == 0 and not drawn:
+            for each, proven in zip(claim.quantities, found.quantities, strict=True):
+                _check_value(each, proven.value, proven.error)
+                require(each.met is proven.met, f"quantities: met is {each.met} for {each.text}, and a value of"
+                        f" {proven.value} ± {proven.error} is found")  # fmt: skip
+        return found
+
+    def _check_draws(self, one: ProvenChannel, problem: CheckedProblem) -> dict[int, Interval]:
+        """Draw until everything that is claimed of a channel with confidence holds; of the own one, of quantities too."""
+        claim, told, found = self.claim, one.sampled, dict[int, Interval]()
+        sampler = Sampler(problem, self.policy)
+        for k, each in enumerate(claim.quantities if one.number == 0 else ()):
+            if each.sequences:
+                self._drawn(each.sequences, lambda count, doubt, k=k, each=each: _drawn_value(
+                    each, interval(sampler.earn(count, self.random, self.clock)[k], *sampler.range(k), doubt)))  # fmt: skip
+
+        def bits(count: int, doubt: float) -> str:
+            assert told is not None
+            drawn = interval(sampler.draw(count, self.random, self.clock), 0.0, problem.most_bits, doubt, sampler.error)
+            high = problem.most_bits if problem.untimed else drawn.upper  # one with a clock may know more
+            found[one.number] = Interval(drawn.lower, high, drawn.mean)
+            if told.lower <= drawn.lower and high <= told.upper:
+                return ""
+            where = f"{drawn.lower} … {high} is found in {count:,} sequences"
+            return f"channel {one.name}: {told.lower} … {told.upper} is claimed with confidence, {where}"
+
+        if told is not None:
+            self._drawn(told.sequences, bits)
+        return found
+
+    def _drawn(self, sequences: int, attempt: Callable[[int, float], str]) -> None:
+        """Rounds of draws, each with four times the sequences and half of the doubt, until an attempt finds nothing wrong."""
+        claim, failed = self.claim, ""
+        count = sum(each.sampled is not None for each in claim.channels) + sum(
+            each.sequences > 0 for each in claim.quantities
+        )
+        for number in range(ROUNDS):
+            doubt = self.draws.doubt / count / 2 ** (number + 1)
+            failed = attempt((self.draws.sequences or sequences) * 4**number, doubt)
+            if not failed:
+                return
+        raise CertificateError(failed)
+
+    def _check_upper(self, bound: ProvenBound) -> float:
+        """The bound that rules prove, or `log2 |Z|`, which needs none; raises `CertificateError` where less is claimed."""
+        claim, channels = self.claim, tuple(one.channel for one in bound.rules)
+        wrong = [one for one in channels if one not in claim.hidden and one not in claim.kept]
+        require(
+            not wrong and len(set(channels)) == len(channels), f"rule: its channels are {channels}, expected others"
+        )
+        if bound.delay:
+            problem = CheckedProblem(self.record, delay=bound.delay)
+        else:
+            problem = self.own if channels == (0,) else CheckedProblem(self.record, channels)
+        bounds = tuple(one.bound for one in claim.quantities)
+        found = rule_bound(problem, bound, bounds, claim.values, claim.kept, self.clock)
+        require(
+            found < math.inf, "upper bound: a rule excludes something that a policy can reach, and so proves nothing"
+        )
+        least = min(found, _most_bits(problem, claim))
+        require(
+            bound.upper >= least,
+            f"upper bound: {bound.upper} is claimed with delay {bound.delay}, and {least} is found",
+        )
+        return least
+
+
+def _most_bits(problem: CheckedProblem, claim: Certificate) -> float:
+    """`log2` of the values of the hidden secret with the fewest."""
+    hidden = [CheckedProblem(problem.record, (one,)).most_bits for one in problem.asked if one in claim.hidden]
+    return min(hidden) if len(problem.asked) > 1 else problem.most_bits
+
+
+def _check_value(one: ProvenQuantity, found: float, error: float) -> None:
+    """Raise `CertificateError` unless a quantity is claimed within an error that holds and is not needlessly large."""
+    off = abs(Fraction(one.value) - Fraction(found)) + Fraction(error)
+    require(
+        off <= Fraction(one.error), f"{one.name}: {one.value} ± {one.error} is claimed, and {found} ± {error} is found"
+    )
+    most = 4 * error + 32 * UNIT * abs(found)
+    require(one.error <= most, f"{one.name}: an error of {one.error} is claimed, and {most} is the most")
+
+
+def _drawn_value(one: ProvenQuantity, found: Interval) -> str:
+    """What is wrong with a quantity that is claimed with confidence; empty where nothing is."""
+    low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
+    if not (low <= Fraction(found.lower) and Fraction(found.upper) <= high):
+        return (
+            f"{one.name}: {one.value} ± {one.error} is claimed with confidence, {found.lower} … {found.upper} is found"
+        )
+    if one.bound is not None and one.met is not (low >= one.bound if one.sign > 0 else high <= one.bound):
+        return (
+            f"{one.name}: met is {one.met} for {one.text}, and the value is {one.value} ± {one.error} with confidence"
+        )
+    return ""

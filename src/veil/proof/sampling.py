@@ -1,0 +1,268 @@
+"""Statistical claims: what a policy hides and earns, over sequences that the verifier draws itself.
+
+`H(Z|Y) = E[h(Y)]`, and `h(y) = H(Z|Y=y)` is computed along a sequence y by a filter, whatever the number of sequences. With n
+independent draws of mean m and variance v, of a number between 0 and R (empirical Bernstein; Maurer and Pontil, 2009),
+
+    |E − m| ≤ sqrt(2 v ln(4/α) / n) + 7 R ln(4/α) / (3 (n − 1))    with probability 1 − α or more.
+
+The draws are the verifier's, so nothing in a certificate can influence them.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.errors import TooLargeError
+from ..common.logs import log2_or_zero, natural_log
+from .arithmetic import UNIT, defect_of, gamma, group, require
+from .checked_policy import CheckedPolicy, read_policy
+from .checked_problem import CheckedProblem
+from .forward import MOST_MOVES
+from .policy_values import PolicyContent
+
+DOUBT = 1e-6
+"""What is left of 1 by the confidence of a certificate, for all of its statistical claims together."""
+ROUNDS = 3  # of draws until a claim is borne out, each with four times the sequences of the one before
+MOST_SEQUENCES = 10**7
+_MOST_KEPT = 2**24  # entries of all steps that are kept between batches
+_MOST_NUMBERS = 2**24  # of the messages of a batch, 128 MiB
+_LARGEST_BATCH = 256  # whose messages stay in the cache of a processor
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Between which numbers an expectation lies, with a confidence; `mean` of the draws."""
+
+    lower: float
+    upper: float
+    mean: float
+
+    @property
+    def width(self) -> float:
+        """From the mean to the farther end."""
+        return max(self.upper - self.mean, self.mean - self.lower)
+
+
+def interval(draws: Float[np.ndarray, " n"], low: float, high: float, doubt: float, error: float = 0.0) -> Interval:
+    """An interval for the expectation of independent draws between `low` and `high`, each wrong by at most `error`."""
+    count = len(draws)
+    require(count > 1, "sequences: two or more are needed")
+    mean = math.fsum(draws.tolist()) / count
+    variance = math.fsum(((draws - mean) ** 2).tolist()) / (count - 1)
+    logarithm = float(natural_log(np.array(4 / doubt)))
+    off = math.sqrt(2 * variance * logarithm / count) + 7 * (high - low) * logarithm / (3 * (count - 1))
+    off = 1.0001 * (off + error) + 16 * UNIT * max(abs(low), abs(high))
+    return Interval(max(low, mean - off), min(high, mean + off), mean)
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """The moves of one decision between the entries (memory, x, z) that are reached, in the order of the entries they leave.
+
+    `source`, `target`: entries before and after; `event` of the observer; `ends`: running sums of the probabilities;
+    `tables`: for each event the moves as a table `(after, before)`; `size`: how many entries there are after.
+    """
+
+    source: Int[np.ndarray, " m"]
+    target: Int[np.ndarray, " m"]
+    event: Int[np.ndarray, " m"]
+    ends: Float[np.ndarray, " m"]
+    tables: dict[int, sp.csr_array]
+    size: int
+
+
+class Sampler:
+    """Draws of `H(Z|Y=y)`, for the observer of the channel that a problem is asked about, and of what runs pay.
+
+    **Attributes:** `error`: what rounding may change of one draw in bits; `most_bits`: the largest.
+
+    **Raises:** `CertificateError` where the policy does not fit.
+    """
+
+    def __init__(self, problem: CheckedProblem, policy: PolicyContent):
+        self.problem, self.policy = problem, read_policy(problem, *policy)
+        self.watched, self.most_bits = problem.place[problem.asked[0]], problem.most_bits
+        terms = problem.terms * problem.actions * self.policy.nodes
+        eta = gamma((problem.horizon + 1) * (4 + terms)) + 5 * (problem.horizon + 1) * problem.defect
+        # A posterior of relative error η has an entropy within 2.1 η and the rounding of its logarithms; draws by rounded
+        # probabilities differ from those by true ones with a probability of at most the same.
+        self.error = 8 * eta * (self.most_bits + 2) + 1e-12
+        self._steps: list[_Step] | None = None
+        self._last: tuple[np.ndarray, ...] = ()
+
+    def range(self, number: int) -> tuple[float, float]:
+        """The least and the most that a run can pay of a quantity."""
+        one = self.problem.paid[number]
+        powers = float(np.sum(one.discount ** np.arange(self.problem.horizon)))
+        last = one.discount**self.problem.horizon
+        low, high = (powers * float(end(one.given[0])) + last * float(end(one.given[1])) for end in (np.min, np.max))
+        slack = 1e-12 * (abs(low) + abs(high))
+        return low - slack, high + slack
+
+    def draw(self, count: int, random: np.random.Generator, clock: Clock = UNLIMITED) -> Float[np.ndarray, " n"]:
+        """So many draws of the bits that are left. **Raises:** `OutOfTime`; `TooLargeError` where a step has too many moves."""
+        problem = self.problem
+        if problem.path is not None and not (problem.tells_state and self.policy.nodes == 1):
+            raise TooLargeError("a path that does not tell the hidden state has too many values to be filtered")
+        found = list[np.ndarray]()
+        while count > 0:
+            found.append(self._run(min(count, self.batch), random, clock))
+            count -= len(found[-1])
+        return np.concatenate(found)
+
+    @property
+    def batch(self) -> int:
+        """How many sequences are followed at a time."""
+        return min(_LARGEST_BATCH, max(1, _MOST_NUMBERS // max(1, self.problem.size)))
+
+    def earn(self, count: int, random: np.random.Generator, clock: Clock = UNLIMITED) -> Float[np.ndarray, "K n"]:
+        """So many draws of what a run pays of each quantity. **Raises:** `OutOfTime`."""
+        problem, policy = self.problem, self.policy
+        require(not problem.endless, "sequences: the return is over an infinite horizon")
+        x, events, mass = problem.start
+        drawn = _drawn(np.cumsum(mass), np.zeros(count), np.full(count, mass.sum()), random)
+        x, seen = x[drawn], tuple(column[drawn] for column in events)
+        memory, z = policy.remembers(0, x, x, x, seen), problem.settled(0, x, 0 * x)
+        sums, totals, known = np.zeros((len(problem.paid), count)), np.zeros(0), None
+        for time in range(problem.horizon):
+            clock.check()
+            if problem.at(time + 1) is not known:
+                known = problem.at(time + 1)
+                totals = np.append(0.0, np.cumsum(known.chance))
+            choices, moves = policy.choices(time, memory, x, z if problem.path is None else 0 * z), problem.at(time + 1)
+            defect_of(choices.sum(axis=1), choices.shape[1], "policy")
+            ends = np.cumsum(choices, axis=1)
+            choice = (ends <= random.random(count)[:, None] * ends[:, -1:]).sum(axis=1)
+            action, node = np.divmod(np.minimum(choice, choices.shape[1] - 1), policy.nodes)
+            for k, one in enumerate(problem.paid):
+                sums[k] += one.discount**time * one.given[0][x, action]
+            row = x * problem.actions + action
+            begin, end = np.searchsorted(moves.row, [row, row + 1])
+            move = np.clip(_drawn(totals[1:], totals[begin], totals[end], random), begin, end - 1)
+            y, seen = moves.target[move], tuple(column[move] for column in moves.events)
+            memory = node if policy.nodes > 1 else policy.remembers(time + 1, memory, x, y, seen)
+            x, z = y, problem.settled(time + 1, y, z)
+        for k, one in enumerate(problem.paid):
+            sums[k] += one.discount**problem.horizon * one.given[1][x]
+        return sums
+
+    def _run(self, size: int, random: np.random.Generator, clock: Clock) -> Float[np.ndarray, " n"]:
+        """The entropy that is left after each of some sequences."""
+        problem = self.problem
+        x, events, mass = problem.start
+        memory, z = self.policy.remembers(0, x, x, x, events), problem.settled(0, x, 0 * x)
+        index, number = group(memory, x, z)
+        entries, event = (memory[index], x[index], z[index]), events[self.watched]
+        drawn = _drawn(np.cumsum(mass), np.zeros(size), np.full(size, mass.sum()), random)
+        at, seen = number[drawn], event[drawn]
+        message = np.zeros((len(index), size))
+        for one in np.unique(seen):
+            weights = np.bincount(number[event == one], mass[event == one], len(index))
+            message[:, seen == one] = weights[:, None]
+        message /= message.sum(axis=0)
+        spent = None if problem.path is None else np.zeros_like(message)
+        for step in self._walk(entries):
+            clock.check()
+            at, seen = _moved(step, at, random)
+            message, spent = _filtered(step, seen, message, spent)
+        if spent is None:
+            return _entropies(message, problem.value_of(problem.asked[0], self._last[2]))
+        return (message * (spent - log2_or_zero(message))).sum(axis=0)
+
+    def _walk(self, entries: tuple[np.ndarray, ...]) -> Iterator[_Step]:
+        """The steps, made anew for each batch unless they are small enough to be kept."""
+        if self._steps is not None:
+            yield from self._steps
+            return
+        kept, size = list[_Step](), 0
+        for time in range(self.problem.horizon):
+            step, entries = _step(self.problem, self.policy, time, entries)
+            size += len(step.source)
+            kept += [step] if size <= _MOST_KEPT else []
+            yield step
+        self._last = entries
+        if len(kept) == self.problem.horizon:
+            self._steps = kept
+
+
+def _step(
+    problem: CheckedProblem, policy: CheckedPolicy, time: int, entries: tuple[np.ndarray, ...]
+) -> tuple[_Step, tuple[np.ndarray, ...]]:
+    """The moves from some entries, and the entries that they lead to."""
+    (memory, x, z), moves, nodes = entries, problem.at(time + 1), policy.nodes
+    if nodes * int(moves.degree[x].sum()) > MOST_MOVES:
+        raise TooLargeError(f"a step of the policy has more than {MOST_MOVES:,} moves at time {time}")
+    choices = policy.choices(time, memory, x, z if problem.path is None else 0 * z)
+    defect_of(choices.sum(axis=1), choices.shape[1], "policy")
+    position, move = (np.repeat(part, nodes) for part in moves.of(x))
+    node = np.tile(np.arange(nodes), len(move) // nodes)
+    chance = choices[position, moves.row[move] % problem.actions * nodes + node] * moves.chance[move]
+    taken = np.flatnonzero(chance > 0)
+    position, move, node, chance = (one[taken] for one in (position, move, node, chance))
+    y, events = moves.target[move], tuple(column[move] for column in moves.events)
+    after = node
+    if nodes == 1:
+        after = policy.remembers(time + 1, memory[position], x[position], y, events)
+    value = problem.settled(time + 1, y, z[position])
+    index, number = group(after, y, value)
+    watched = events[problem.place[problem.asked[0]]]
+    tables = dict[int, sp.csr_array]()
+    order = np.argsort(watched, kind="stable")
+    kinds, begins = np.unique(watched[order], return_index=True)
+    for kind, part in zip(kinds.tolist(), np.split(order, begins[1:]), strict=True):
+        shape = len(index), len(x)
+        tables[kind] = sp.csr_array((chance[part], (number[part], position[part])), shape=shape)
+    step = _Step(position, number, watched, np.cumsum(chance), tables, len(index))
+    return step, (after[index], y[index], value[index])
+
+
+def _drawn(
+    ends: Float[np.ndarray, " m"], low: np.ndarray, high: np.ndarray, random: np.random.Generator
+) -> Int[np.ndarray, " n"]:
+    """For each draw an entry by its weight, of those between two running sums of the weights."""
+    found = np.searchsorted(ends, low + random.random(len(low)) * (high - low), side="right")
+    return np.minimum(found, len(ends) - 1)
+
+
+def _moved(step: _Step, at: Int[np.ndarray, " n"], random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Where some runs go, and what the observer receives."""
+    begin, end = np.searchsorted(step.source, np.array([at, at + 1]))
+    totals = np.append(0.0, step.ends)
+    drawn = np.clip(_drawn(step.ends, totals[begin], totals[end], random), begin, end - 1)
+    return step.target[drawn], step.event[drawn]
+
+
+def _filtered(
+    step: _Step, seen: Int[np.ndarray, " n"], message: np.ndarray, spent: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The beliefs after an event of each run; if `spent` is given, also the entropy of the paths that lead to each entry."""
+    after = np.zeros((step.size, len(seen)))
+    paths = None if spent is None else np.zeros_like(after)
+    for event in np.unique(seen).tolist():
+        runs, table = np.flatnonzero(seen == event), step.tables[event]
+        before = np.ascontiguousarray(message[:, runs])
+        reached = table @ before
+        total = reached.sum(axis=0)
+        after[:, runs] = reached / total
+        if paths is None or spent is None:
+            continue
+        logs = table.copy()
+        logs.data = table.data * log2_or_zero(table.data)
+        weighted = table @ (before * (spent[:, runs] - log2_or_zero(before))) - logs @ before
+        inverse = np.divide(1.0, reached, out=np.zeros_like(reached), where=reached > 0)
+        paths[:, runs] = weighted * inverse + log2_or_zero(reached)
+    return after, paths
+
+
+def _entropies(message: Float[np.ndarray, "n B"], value: Int[np.ndarray, " n"]) -> Float[np.ndarray, " B"]:
+    """The entropy of the value under each belief."""
+    kinds, number = np.unique(value, return_inverse=True)
+    table = sp.csr_array((np.ones(len(value)), (number.ravel(), np.arange(len(value)))), shape=(len(kinds), len(value)))
+    joint = table @ message
+    joint /= joint.sum(axis=0)
+    return -(joint * log2_or_zero(joint)).sum(axis=0)
