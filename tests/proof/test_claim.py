@@ -203,7 +203,7 @@ def test_a_bound_over_agents_that_learn_late_just_fits(plain: Certificate):
         check(late, goal="transparent")
     with pytest.raises(CertificateError, match="no observer's rule of the own pair"):
         check(late, hide=("two",))
-    seeing = example().replace(agent_sees_observations=True)
+    seeing = example().replace(agent_sees="state+observations")
     watching = veil.MemoryPolicy.uniform(seeing, veil.ObservationMemory(1, clock=False))
     with pytest.raises(CertificateError, match="the policy acts on the observations"):
         _check_delayed(replace(plain, delayed=late), watching)

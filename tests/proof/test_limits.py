@@ -217,7 +217,7 @@ def test_paths_under_constraints_against_fractions(seed: int):
 def test_paths_against_the_engine_for_every_kind_of_policy(kind: str):
     """Also where the agent's memory is drawn, so that path and events do not tell it."""
     for seed in range(4):
-        problem = with_path(noisy_problem(seed).replace(agent_sees_observations=True), seed)
+        problem = with_path(noisy_problem(seed).replace(agent_sees="state+observations"), seed)
         policy = random_policy(problem, kind, seed)
         found = policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None)
         assert found.lower - 1e-13 <= veil.opacity(problem, policy, method="exact").bits <= found.upper + 1e-13
@@ -314,7 +314,7 @@ def test_what_rare_paths_may_hide_is_added_in_full():
 
 def test_a_row_for_a_value_that_does_not_exist_is_refused():
     """Before the secret is settled there is none, and then there are those of the secret."""
-    problem = example().replace(secret=veil.InitialState(), agent_sees_observations=True)
+    problem = example().replace(secret=veil.InitialState(), agent_sees="state+observations")
     policy = random_policy(problem, "history", 0)
     assert isinstance(policy, HistoryPolicy)
     checked, [rows] = CheckedProblem(problem), policy.decisions
@@ -360,7 +360,7 @@ def test_a_window_ends_with_the_value_where_the_policy_acts_on_it_from_then_on()
     model = veil.Model(moves, np.zeros((5, 2)), [0.5, 0.5, 0, 0, 0])
     observer = veil.Observer(np.eye(3)[[0, 0, 0, 1, 2]], sees_initial=True)
     problem = veil.Problem(
-        model, observer, veil.InitialState({"zero": [0], "one": [1]}), 2, agent_sees_observations=True
+        model, observer, veil.InitialState({"zero": [0], "one": [1]}), 2, agent_sees="state+observations"
     )
     following = (np.array([[0, -1, -1]]), np.array([[-1, 0, 1]]))
     told = [Decisions(np.zeros(2, dtype=int), np.array([0, 1]), np.array([0, 1]), np.full((2, 2), 0.5)),

@@ -320,7 +320,7 @@ def _observer(problem: Problem, pair: str) -> Observer:
 
 
 def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:
-    if policy.needs_observations and problem.channel(pair).receives == 0:
+    if policy.acts_on_observer(problem, pair):
         acts = "it acts on the observations that would be switched off, and what it does without them is not defined"
         raise InputError("policy", [f"{acts}: use a policy that acts on states and the time"])
 

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from ..common.clock import Clock
 from ..engine.compile import build
 from ..engine.feasibility import ROUNDING, Mixture, feasible_mixture
+from ..engine.return_range import averaged_table, normalised
 from ..policy.markov import MarkovPolicy
 from ..policy.tables import softmax_pull_back
 from ..policy.timed import TimedPolicy
@@ -41,7 +42,7 @@ def feasible_table(task: Task, richest: Float[np.ndarray, "T C A"], clock: Clock
 
 def projected(space: Space, mixture: Mixture) -> Float[np.ndarray, "T C A"]:
     """The policy of a mixture with its probabilities averaged over what the class does not tell apart."""
-    problem = space.problem
+    given, problem = space.problem, space.problem.informed
     hidden, flows = build(problem.with_clock()), mixture.flows[:-1]
     if not problem.horizon:
         return space.softmax(np.zeros(space.shape))
@@ -50,16 +51,12 @@ def projected(space: Space, mixture: Mixture) -> Float[np.ndarray, "T C A"]:
         np.add.at(by_cell[time], hidden.cell, flow)
     always = by_cell.sum(axis=0)
     even = problem.available / problem.available.sum(axis=1, keepdims=True)
-    stationary = _rows(always, even)
+    stationary = normalised(always, even)
+    timed = np.stack([normalised(one, stationary) for one in by_cell])
     if space.stationary:
-        return space.table_of(MarkovPolicy(stationary))
-    return space.table_of(TimedPolicy(np.stack([_rows(one, stationary) for one in by_cell])))
-
-
-def _rows(flow: Float[np.ndarray, "C A"], otherwise: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
-    """The probabilities of actions in each cell; `otherwise` where it is never visited."""
-    total = flow.sum(axis=1, keepdims=True)
-    return np.where(total > 0, flow / np.where(total > 0, total, 1.0), otherwise)
+        table = stationary if given.agent.sees_state else averaged_table(given, timed).mean(axis=0)
+        return space.table_of(MarkovPolicy(table))
+    return space.table_of(TimedPolicy(averaged_table(given, timed)))
 
 
 def _raised(task: Task, start: np.ndarray, reached: float, enough: float, clock: Clock) -> np.ndarray:

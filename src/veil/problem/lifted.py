@@ -123,21 +123,22 @@ def lifted(problem: "Problem", lift: Lift, constraints: Sequence[Constraint] = (
     given = [
         _lifted_constraint(one, problem, models, lift) for one in problem.constraints if not isinstance(one, Knows)
     ]
+    sees = problem.agent_sees
     found = problem.replace(
         model=models if len(models) > 1 else models[0],
         observer=lift.own(problem.observer),
         secret=_lifted_secret(problem.secret, problem, models, lift.state),
         min_return=None,
-        agent_sees_observations=problem.agent_sees_observations and not agent.apart,
+        agent_sees=lift.other(sees) if isinstance(sees, Observer) else sees,
         constraints=[*given, *constraints],
         pairs=[_lifted_pair(one, problem, models, lift) for one in problem.pairs],
     )
-    known, sees = agent.register.at(lift.state), None
-    if agent.apart and agent.sees is not None:
-        sees = lift.other(agent.sees)
-    elif known.equals(found.agent.register) and agent.knows_model == found.agent.knows_model:
+    own = lift.other(agent.sees) if agent.apart and agent.sees is not None else found.agent.sees
+    wanted = replace(agent, register=agent.register.at(lift.state), sees=own)
+    same = wanted.register.equals(found.agent.register) and agent.apart == found.agent.apart
+    if same and agent.knows_model == found.agent.knows_model:
         return found
-    return found.replace(constraints=[*found.constraints, Knows(known, agent.knows_model, sees)], min_return=None)
+    return found.replace(constraints=[*found.constraints, Knows(wanted)], min_return=None)
 
 
 def _lifted_constraint(one: Constraint, problem: "Problem", models: list[Model], lift: Lift) -> Constraint:

@@ -150,7 +150,7 @@ def prove(
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
             proving = Clock(left, progress=_proving(line, left))
-            delay = 0 if policy.needs_observations or several else 1
+            delay = 0 if policy.reads(problem) or several else 1
             if several:
                 best = best_observers(problem, names, claim.kept, bounds, values, gap, proving, memory_bytes, game)
             else:

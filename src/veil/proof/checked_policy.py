@@ -76,33 +76,47 @@ class _CheckedTable(CheckedPolicy):
         self.table, self.stationary = policy.table, not policy.timed
         self.recall = recall(problem.problem, policy.memory) if isinstance(policy.memory, Memory) else None
         self.nodes = 1 if self.recall is None else self.recall.register.nodes
-        self.knows_model = len(problem.problem.models) == 1 or problem.problem.agent.knows_model
-        self.known, self.states = problem.problem.channels[0].known.ravel(), problem.problem.num_states
-        acts = policy.needs_observations and problem.watched is not None and problem.pairs is not None
+        given = problem.problem
+        self.knows_model = given.agent.sees_state and (len(given.models) == 1 or given.agent.knows_model)
+        self.states, self.reading = given.num_states, given.reading
+        self.size = 1 if self.recall is None else self.recall.register.size
+        acts = policy.reads(given) and problem.watched is not None and problem.pairs is not None
         self.heard = policy.heard(problem.pairs) if acts and problem.pairs is not None else None
-        seen = problem.problem.agent.sees or problem.problem.observer
-        self.begins = seen.sees_first
-        rows = problem.problem.num_cells if self.recall is None else self.recall.num_cells
+        self.begins = (given.agent.sees or given.observer).sees_first
+        rows = given.num_cells if self.recall is None else self.recall.num_cells
         shape = (1 if self.stationary else problem.horizon, rows, problem.actions * self.nodes)
         require(self.table.shape == shape, f"policy: its table has shape {self.table.shape}, expected {shape}")
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
-        if self.recall is None:
-            return np.zeros_like(y)
-        state, register = self.problem.given_x(y) % self.states, self.recall.register
+        state = self.problem.given_x(y) % self.states
         if self.heard is not None:
             event = self.heard[time > 0][event]
-        if time:
-            return register.step(before, self.problem.given_x(x) % self.states, state, event)
-        return register.start(state, event if self.begins else np.full_like(event, -1))
+        if not time and not self.begins:
+            event = np.full_like(event, -1)
+        found = np.zeros_like(state)
+        if self.reading is not None:
+            found = self.reading.step(found, found, state, event) if time else self.reading.start(state, event)
+        return found if self.recall is None else found * self.size + self._remembered(time, before, x, state, event)
+
+    def _remembered(self, time: int, before: Numbers, x: Numbers, state: Numbers, event: Numbers) -> Numbers:
+        """The value of the memory's register, beside the newest reading."""
+        assert self.recall is not None
+        register = self.recall.register
+        if time == 0:
+            return register.start(state, event)
+        if register.nodes > 1:  # which the policy chose
+            return before
+        return register.step(before % self.size, self.problem.given_x(x) % self.states, state, event)
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         table = self.table[0 if self.stationary else time]
-        memory_behind, state = np.divmod(self.problem.given_x(x), self.states)
-        wanted = self.known[memory_behind] * self.states + state
+        given, (behind, state) = self.problem.problem, np.divmod(self.problem.given_x(x), self.states)
+        reading, held = np.divmod(memory, self.size)
+        seen = () if self.reading is None else (reading,)
+        wanted = given.row_of(*np.divmod(behind, given.channels[0].known.shape[1]), state, *seen)
         if self.recall is None:
             return table, wanted
-        return table, _found(self.recall.rows[0], wanted * self.recall.register.size + memory, time)
+        return table, _found(self.recall.rows[0], wanted * self.size + held, time)
 
 
 class _CheckedHistory(CheckedPolicy):

@@ -19,7 +19,9 @@ def policy_words(problem: Problem, policy: Policy) -> str:
     """The class of a policy, and what its agent must see."""
     if not policy.executable:
         return policy.describe()
-    known = "its state"
+    known = "its state" if problem.agent.sees_state else "readings of its own, not its state"
+    if not problem.agent.sees_state and not problem.agent.apart:
+        known = "what the observer sees, not its state"
     known += " and the model that runs" if problem.agent.knows_model else ""
     known += f" and the state of {_automaton(problem)}" if problem.agent.register.size > 1 else ""
     return f"{policy.describe()}; its agent sees {known}{policy.more_seen()}"
@@ -160,7 +162,7 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
     highest = _highest(claim, claim.upper, claim.price, claim.prices)
     require(0 <= claim.lower <= highest, f"bounds: lower {claim.lower} and upper {claim.upper} do not fit each other")
     if claim.delayed is not None:
-        _check_delayed(claim, policy)
+        _check_delayed(claim, problem, policy)
     known = claim.best_known is None or claim.best_known <= claim.upper + 1e-9
     require(known, f"best_known: {claim.best_known} is above the upper bound {claim.upper}")
     require(
@@ -232,7 +234,7 @@ def _check_pairs(claim: Certificate, problem: Problem) -> None:
         _check_way(one)
 
 
-def _check_delayed(claim: Certificate, policy: Policy) -> None:
+def _check_delayed(claim: Certificate, problem: Problem, policy: Policy) -> None:
     """Raise `CertificateError` unless the bound over agents that learn observations late has its form and fits the rest."""
     late = claim.delayed
     require(
@@ -242,9 +244,7 @@ def _check_delayed(claim: Certificate, policy: Policy) -> None:
     assert late is not None
     require(type(late.delay) is int and late.delay == 1, f"delayed: the delay is {_short(late.delay)}, expected 1")
     require(type(late.witness) is Witness and OWN in claim.hide, "delayed: it has no observer's rule of the own pair")
-    require(
-        not policy.needs_observations, "delayed: the policy acts on the observations, and the bound is not about it"
-    )
+    require(not policy.reads(problem), "delayed: the policy acts on the observations, and the bound is not about it")
     good = is_finite(late.upper) and late.upper <= claim.upper
     require(good, f"delayed: its upper bound is {_short(late.upper)}, expected a number up to {claim.upper}")
     require(is_finite(late.witness.multiplier), "delayed: its price is not a finite number")

@@ -122,9 +122,8 @@ class ForwardPass:
         self.lost += 1.01 * (np.count_nonzero(share) - len(kept)) * self.below
         position, move, node = position[kept], move[kept], node[kept]
         x, event = problem.target[move], problem.event[move]
-        memory = node
-        if nodes == 1:
-            memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, event)
+        before = self.memory[position] if nodes == 1 else node
+        memory = self.policy.remembers(time + 1, before, self.x[position], x, event)
         seen = event if problem.watched is None else problem.watched.event[event]
         events = problem.events if problem.watched is None else problem.watched.num_events
         history = self.history[position] * events + seen if self.apart else 0 * x

@@ -9,6 +9,7 @@ from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
 from ...common.settings import Given
 from ...policy.policy import Policy
+from ...problem.agent import AgentSees
 from ...problem.constraints import Constraint, Return
 from ...problem.masks import COST, Masks
 from ...problem.model import Model
@@ -134,7 +135,7 @@ class _Reader:
         tables, defects, first = self.tables, self._defects, self.first
         if first is None:
             return None
-        observer = self._observer(first)
+        observer, agent_sees = self._observer(first), self._agent(first)
         form = self._secret_form
         secret = first.imported.secret if tables.secret is None else None  # that of a program with secret variables
         if secret is None and form is not None:
@@ -143,7 +144,7 @@ class _Reader:
         models = [model for model in rewarded if model is not None]
         constraints = read_constraints(tables.constraints, first, defects.under("constraints"))
         pairs = [] if "pairs" in self._wrong else read_pairs(tables, first, defects, self._assumed_model, self._policy)
-        if defects or observer is None or secret is None:
+        if defects or observer is None or secret is None or agent_sees is None:
             if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
             return None
@@ -160,7 +161,7 @@ class _Reader:
                 tables.return_over,
                 constraints=constraints,
                 pairs=pairs,
-                agent_sees_observations=tables.agent_sees_observations,
+                agent_sees=agent_sees,
                 name=name,
                 layout=None if first.grid is None else first.grid.layout,
             )
@@ -289,6 +290,19 @@ class _Reader:
         except VeilError as error:
             self._defects.take(error, "observers")
             return None
+
+    def _agent(self, first: ScenarioModel) -> AgentSees | None:
+        """What the agent sees; None with every defect noted."""
+        table = self.tables.agent
+        if table is None or "agent" in self._wrong:
+            return "state"
+        part = self._defects.under("agent")
+        if not (table.model_fields_set - {"sees"} or table.model_extra):
+            return table.sees or "state"
+        if table.sees is not None:
+            part.add("found beside sensors of its own, expected one of them", "sees")
+            return None
+        return read_observer(table, first, self.tables.horizon, part, further=True)
 
 
 def _masked(problem: Problem, table: MasksTable, late: list[Constraint], defects: Defects) -> Problem | None:
