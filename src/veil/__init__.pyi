@@ -64,6 +64,7 @@ from .problem.secrets.holds import Holds as Holds
 from .problem.secrets.initial_state import InitialState as InitialState
 from .problem.secrets.last_state import LastState as LastState
 from .problem.secrets.state_at import StateAt as StateAt
+from .problem.secrets.state_now import StateNow as StateNow
 from .problem.secrets.trajectory import Trajectory as Trajectory
 from .problem.secrets.visited import FirstReached as FirstReached
 from .problem.secrets.visited import Visited as Visited

@@ -343,7 +343,8 @@ def _filter(asked: Asked) -> None:
         if watcher.untimed:
             expected = _after_string(case.joint(runs, asked.channel, place), held)
         else:
-            expected = case.joint(runs, asked.channel, place, time + 1).posterior(held)
+            each = bool(case.channels[asked.channel].question.weights)
+            expected = case.joint(runs, asked.channel, place, time + 1).posterior((time, held) if each else held)
         if case.channels[asked.channel].question.is_path:  # the names of paths are for people
             values, expected = list(range(len(found))), dict(enumerate(sorted(expected.values(), reverse=True)))
             found = sorted(found, reverse=True)

@@ -9,7 +9,7 @@ from typing import Any
 import veil
 
 from .questions import SECRETS, Known, Property, Question, random_property, random_question, register_of
-from .runs import Joint, Path, Runs, Watcher, World, all_runs
+from .runs import EachJoint, Joint, Path, Runs, Watcher, World, all_runs
 from .watchers import OBSERVERS, Seen, masked, observer_of, random_observer
 
 CONSTRAINTS = ("none", "return", "percentage", "reward", "probability", "probability, known", "several")
@@ -132,8 +132,17 @@ class Case:
 
     def joint(self, runs: Runs, channel: str, watcher: int = 0, length: int | None = None) -> Joint:
         """The joint table of a channel."""
-        problem = self.problem
+        problem, question = self.problem, self.channels[channel].question
         names = problem.secret_values if channel == "own" else problem.only(channel).secret_values
+        if question.weights:  # one row for each time and what was seen until then
+            times = enumerate(question.weights) if length is None else [(length - 1, 1.0)]
+            rows, prior = dict[tuple, dict[Any, Any]](), 0.0
+            for time, weight in times:
+                value = lambda k, path, time=time: self.channels[channel].value(time, path)  # noqa: E731
+                table = runs.joint(value, watcher, time + 1)
+                prior += weight * Joint(table).prior_bits
+                rows |= {(time, y): {z: weight * p for z, p in row.items()} for y, row in table.items() if weight}
+            return EachJoint(rows, list(names), before=prior)
         return Joint(runs.joint(self.channels[channel].value, watcher, length), list(names))
 
 

@@ -49,7 +49,7 @@ def test_an_action_is_available_where_all_states_of_a_reading_have_it():
     problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState([0]), 2, agent_sees=seen)
     assert problem.available.tolist() == [[True, False], [False, True]]
     assert recall(problem, veil.ObservationMemory(1)).num_cells < 4
-    with pytest.raises(veil.InputError, match="takes action 1|not available"):
+    with pytest.raises(veil.InputError, match="not available there"):
         veil.opacity(problem, veil.MarkovPolicy([[0, 1], [0, 1]]))
     with pytest.raises(veil.InputError, match="no action in common"):
         problem.replace(agent_sees=veil.Observer(np.ones((3, 1))))
@@ -72,11 +72,11 @@ def test_what_is_no_sight_is_refused(sees: object, words: str):
 def test_what_depends_on_states_is_refused_with_the_reason():
     problem = random_problem(agent_sees=sensors())
     for memory in (veil.StateMemory(1), veil.ZoneMemory([[0]])):
-        with pytest.raises(veil.InputError, match="does not see its state.*ObservationMemory"):
+        with pytest.raises(veil.InputError, match=r"does not see its state.*ObservationMemory"):
             veil.MemoryPolicy.uniform(problem, memory)
     with pytest.raises(veil.InputError, match="does not see its state"):
         veil.soft.soft_policy(problem, 1.0, horizon="finite")
-    with pytest.raises(veil.InputError, match="it has shape|table"):
+    with pytest.raises(veil.InputError, match="shape"):
         veil.opacity(problem, veil.MarkovPolicy(np.full((3, 2), 0.5)))
 
 
@@ -128,7 +128,7 @@ def test_a_player_takes_readings_and_refuses_what_cannot_be():
     run = policy.player(problem)
     with pytest.raises(veil.InputError, match="does not see its state"):
         run.act("start")
-    with pytest.raises(veil.InputError, match="'red' is impossible at time 0|impossible at time 0"):
+    with pytest.raises(veil.InputError, match="impossible at time 0"):
         run.act(observation="red")
     assert run.act(observation="start") == 1
     with pytest.raises(veil.InputError, match="impossible at time 1, after 'right'"):

@@ -155,6 +155,7 @@ def _hidden(
         split_time=table.time,
         horizon=problem.horizon,
         path=None if table.path is None else table.path[state],
+        each=None if table.each is None else table.each.at(state),
         written=Written.by(problem.observer),
     )
 

@@ -21,6 +21,7 @@ from ..common.logs import (
 )
 from ..common.values import Value
 from ..engine.chain import Chain, make_chain
+from ..engine.each_time import times_of
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.listed import value_chain, value_names
 from ..engine.over_time import posteriors_over_time
@@ -29,6 +30,7 @@ from ..policy.policy import Policy, check_call
 from ..problem.observer import Observer
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from .each_time import question_at
 from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, walk_all
 from .ladder import Settings, question_of
@@ -225,7 +227,7 @@ def bits_over_time(
 ) -> Float[np.ndarray, " T+1"]:
     """The remaining uncertainty over time: `H(Z | o_0 … o_t)` for t = 0 … T; the last entry is the opacity.
 
-    It never rises if the observer has a clock. An observer without one knows the string that it has received by time t; which
+    Of a secret with a value at every time it is `H(Z_t | o_0 … o_t)`. Of others it never rises if the observer has a clock. An observer without one knows the string that it has received by time t; which
     one it was by then, the longer string of a later time need not tell.
 
     **Arguments:** `method`: `"exact"` for all sequences, `"sampled"` for the mean over drawn ones, whose posteriors are exact;
@@ -237,9 +239,12 @@ def bits_over_time(
 
     **Raises:** `TooLargeError` if the sequences are too many for an exact value; `InputError`.
     """
-    chain = value_chain(make_chain(problem, policy, pair=pair))
-    budget = Budget(memory_bytes, time_limit)
+    chain, budget = make_chain(problem, policy, pair=pair), Budget(memory_bytes, time_limit)
     Settings(method, budget, sequences=sequences, seed=seed)  # says what is wrong with them
+    if chain.hidden.each is not None and method == "exact":
+        times = times_of(chain, every=True)
+        return np.array([question_at(one.chain).exact(budget).opacity.upper for one in times])
+    chain = value_chain(chain)
     if method == "sampled":
         return _sampled_over_time(chain, sequences, seed, memory_bytes)
     full, split = chain.hidden, chain.hidden.split_time

@@ -25,6 +25,7 @@ from ..measure.evaluate import opacity
 from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, sparse_seconds, try_sparse
 from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
+from .each_values import make_each_secrecy
 from .options import Evaluation, Objective
 from .path_values import make_path_secrecy
 from .policy_class import Space, all_strings, any_table
@@ -229,6 +230,8 @@ def make_secrecy(
     would take more than five minutes a gradient.
     """
     fits = _exact_seconds(objective, time_limit)
+    if space.hidden.each is not None:
+        return make_each_secrecy(space, objective, evaluation, fits)
     if space.hidden.path is not None:
         sample = partial(make_sampled, space, objective, sequences, seed, team=team)
         return make_path_secrecy(space, objective, evaluation, sample, fits, time_limit)

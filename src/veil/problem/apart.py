@@ -115,7 +115,7 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     executable = all(one.knows_all for one in alone)
     if len(names) == 1:
         return Apart(names, joint, (joint.observer,), (0,), values, nums_values, executable)
-    if joint.secret_table.path is not None:
+    if joint.secret_table.path is not None or joint.secret_table.each is not None:
         raise InputError(
             "pairs", ["a bound over all policies is known for a secret with one value, not for a whole path"]
         )
@@ -164,17 +164,21 @@ def joinable(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _joinable(problem: Problem, names: tuple[str, ...], alone: list[Problem]) -> tuple[str, ...]:
-    first, plain = alone[0], len(problem.models) == 1 and alone[0].secret_table.path is None
+    first, plain = alone[0], len(problem.models) == 1 and _has_one_value(alone[0])
     beliefs = {one.name for one in problem.pairs if one.belief is not None}
     return tuple(
         name
         for name, one in zip(names, alone, strict=True)
-        if name not in beliefs and ((plain and one.secret_table.path is None) or _same_secret(one, first))
+        if name not in beliefs and ((plain and _has_one_value(one)) or _same_secret(one, first))
     )
+
+
+def _has_one_value(problem: Problem) -> bool:
+    return problem.secret_table.path is None and problem.secret_table.each is None
 
 
 def _same_secret(one: Problem, other: Problem) -> bool:
     """Whether two problems over one model have the same secret, whatever it is called."""
     return one is other or same_tables(
-        one.secret_table, other.secret_table, "time", "label", *MEMORY, "path", "weights"
+        one.secret_table, other.secret_table, "time", "label", *MEMORY, "path", "weights", "each"
     )

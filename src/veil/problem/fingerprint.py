@@ -195,6 +195,10 @@ def _write_secret(writer: _Writer, channel: Channel) -> None:
     writer.integers("secret: agent knows", channel.known)
     if table.path is not None:
         writer.integers("secret: path", table.path)
+    if table.each is not None:
+        writer.integers("secret: at each time", table.each.value)
+        writer.floats("secret: weights of times", table.each.weights)
+        writer.integer("secret: ahead", table.each.ahead)
 
 
 def _write_bound(writer: _Writer, problem: Problem, one: Bound) -> None:

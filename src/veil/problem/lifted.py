@@ -49,6 +49,7 @@ class LiftedSecret(Secret):
             memory_start=register.begins,
             memory_step=register.follows,
             path=None if table.path is None else table.path[self.state],
+            each=None if table.each is None else table.each.at(self.state),
         )
 
     def describe(self, problem: "Problem") -> str:
@@ -259,6 +260,8 @@ def _lifted_sets(value: Any, form: object, model: Model, state: np.ndarray) -> o
 def _is_equal(one: SecretTable, two: SecretTable) -> bool:
     names = ("time", "value_names", "memory_names", "agent_knows")
     arrays = ("label", "memory_start", "memory_step", "weights", "path")
+    if one.each != two.each:
+        return False
     return all(getattr(one, name) == getattr(two, name) for name in names) and all(
         np.array_equal(getattr(one, name), getattr(two, name)) for name in arrays
     )

@@ -96,6 +96,7 @@ class CheckedProblem:
         self.problem, (problem, self._given_x) = problem, _with_time(problem)
         self.unrolled = problem
         table, observer, models = problem.secret_table, problem.observer, problem.models
+        require(table.each is None, "problem: its secret has a value at every time, of which nothing can be proven yet")
         require(not delay or can_delay(problem), "problem: a path, or observations that depend on actions, and a delay")
         memories, states = table.memory_step.shape
         self.delay, self.states, self.actions = delay, states, problem.num_actions
