@@ -227,8 +227,9 @@ def bits_over_time(
 ) -> Float[np.ndarray, " T+1"]:
     """The remaining uncertainty over time: `H(Z | o_0 … o_t)` for t = 0 … T; the last entry is the opacity.
 
-    Of a secret with a value at every time it is `H(Z_t | o_0 … o_t)`. Of others it never rises if the observer has a clock. An observer without one knows the string that it has received by time t; which
-    one it was by then, the longer string of a later time need not tell.
+    Of a secret with a value at every time it is `H(Z_t | o_0 … o_t)`. Of others it never rises if the observer has a clock. An
+    observer without one knows the string that it has received by time t; which one it was by then, the longer string of a
+    later time need not tell.
 
     **Arguments:** `method`: `"exact"` for all sequences, `"sampled"` for the mean over drawn ones, whose posteriors are exact;
     `pair`: whose secret and observer; `sequences`, `seed`: of the sample; `memory_bytes`, `time_limit`: as for

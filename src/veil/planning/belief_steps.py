@@ -1,0 +1,231 @@
+"""Beliefs of an agent that sees only what its observer sees: how an action and an answer change them, and what is unknown.
+
+A belief is an unnormalised row over hidden states, or, from the time at which the secret is settled, over pairs (value, hidden
+state). All functions here are homogeneous of degree one: of a belief with mass p they are p times those of the normalised one.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..common.errors import InputError
+from ..common.logs import surprisal_bits
+from ..engine.chain import Chain
+from ..engine.compile import build
+from ..engine.each_time import times_of
+from ..engine.hidden import Hidden
+from ..problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Every (action, event) that can occur: `action (K)`, `event (K)` and the chance `shown (K, N)` of it in each state."""
+
+    action: Int[np.ndarray, " K"]
+    event: Int[np.ndarray, " K"]
+    shown: Float[np.ndarray, "K N"]
+
+
+class BeliefSteps:
+    """The beliefs of a problem, and what their owner lacks.
+
+    **Arguments:** `price`: bits that one unit of the return counts.
+
+    **Raises:** `InputError` unless the agent sees what the observer sees, actions included, and nothing else.
+    """
+
+    def __init__(self, problem: Problem, price: float = 0.0):
+        _check(problem)
+        self.problem, self.price = problem, price
+        self.hidden: Hidden = build(problem)
+        self.horizon, kernel = self.hidden.horizon, self.hidden.kernel
+        stacked = sp.csr_array(kernel.stacked)
+        matrices = [sp.csr_array(stacked[action :: kernel.num_actions]) for action in range(kernel.num_actions)]
+        self.is_free = all(abs(one - matrices[0]).max() == 0 for one in matrices[1:])
+        """Whether the actions change nothing but what is seen, as queries do."""
+        self.moves = matrices[:1] if self.is_free else matrices
+        self.available = problem.model.available[self.hidden.state]
+        self.costs: Float[np.ndarray, "N A"] = price * self.hidden.paid[0].reward
+        open_to_all = np.flatnonzero(self.available.all(axis=0))
+        if not len(open_to_all):
+            raise InputError("problem", ["no action is available in all states, expected one, such as asking nothing"])
+        self.plain = int(open_to_all[np.argmin(self.costs[:, open_to_all].sum(axis=0))])
+        """The cheapest action that is always available: what an upper bound takes where nothing more is learned."""
+        each, settled = self.hidden.each, self.hidden.split_time
+        self.settled = settled if each is None and settled < self.horizon else -1
+        self._weights = np.zeros(self.horizon + 1) if each is None else each.weights
+        if each is None:
+            self._weights[self.horizon] = 1.0
+        elif each.ahead and not self.is_free:
+            raise InputError(
+                "secret", ["it lies ahead and depends on actions that are not chosen yet: expected ahead=0"]
+            )
+
+    @property
+    def last(self) -> int:
+        """The last time at which something counts."""
+        return int(np.flatnonzero(self._weights)[-1])
+
+    @cached_property
+    def answers(self) -> Answers:
+        """See `Answers`."""
+        actions, events, rows = list[int](), list[int](), list[np.ndarray]()
+        for action in range(self.hidden.kernel.num_actions):
+            emitter = next(one for one in self.hidden.emitters if one.actions[action])
+            for event in np.flatnonzero(emitter.emits).tolist():
+                actions.append(action)
+                events.append(event)
+                rows.append(emitter.by_event[event])
+        return Answers(np.array(actions), np.array(events), np.array(rows))
+
+    def values(self, time: int) -> int:
+        """How many values of the secret a belief of a time tells apart: one before it is settled."""
+        return self.hidden.num_values if 0 <= self.settled <= time else 1
+
+    @cached_property
+    def starts(self) -> list[tuple[int, Float[np.ndarray, " n"]]]:
+        """The first events and the beliefs after them."""
+        root = self.hidden.root
+        found = [(event, root[:, event]) for event in range(root.shape[1]) if root[:, event].any()]
+        return [(event, self._split(0, row)) for event, row in found]
+
+    def after(self, time: int, belief: Float[np.ndarray, " n"]) -> Float[np.ndarray, "K m"]:
+        """The beliefs one time later, after each of `answers`; those of actions that are not available are zero."""
+        rows = belief.reshape(self.values(time), -1)
+        moved = [rows @ matrix for matrix in self.moves]
+        answers = self.answers
+        here = np.stack([moved[0 if self.is_free else action] for action in answers.action.tolist()])
+        found = (here * answers.shown[:, None]).reshape(len(answers.action), -1)
+        if self.settled == time + 1:
+            found = np.stack([self._split(time + 1, row) for row in found])
+        return found
+
+    def _split(self, time: int, row: Float[np.ndarray, " N"]) -> Float[np.ndarray, " n"]:
+        return (self.hidden.label.T * row).ravel() if self.settled == time else row
+
+    def paid(self, time: int, belief: Float[np.ndarray, " n"]) -> Float[np.ndarray, " A"]:
+        """What each action costs, in bits; infinite if it is not available."""
+        mass = belief.reshape(self.values(time), -1).sum(axis=0)
+        barred = ~self.available[mass > 0].all(axis=0)
+        return np.where(barred, np.inf, mass @ self.costs)
+
+    @cached_property
+    def _labels(self) -> list[Float[np.ndarray, "N Z"]]:
+        """`P(z_t | x_t)` of each time that counts, without the actions, on which it does not depend."""
+        if self.hidden.each is None:
+            return [self.hidden.label] * (self.horizon + 1)
+        even = np.full((1, self.hidden.num_cells, self.hidden.kernel.num_actions), 1 / self.hidden.kernel.num_actions)
+        return [one.chain.hidden.label for one in times_of(Chain(self.hidden, even, stationary=True), every=True)]
+
+    def unknown(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """The bits that count at a time, of each belief."""
+        if not self._weights[time]:
+            return np.zeros(len(beliefs))
+        return self._weights[time] * row_bits(self._joint(time, beliefs))
+
+    def _joint(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k Z"]:
+        if self.values(time) > 1:
+            return beliefs.reshape(len(beliefs), self.values(time), -1).sum(axis=2)
+        return beliefs @ self._labels[time]
+
+    @cached_property
+    def forecasts(self) -> list[list[tuple[float, Float[np.ndarray, "n Z"]]]]:
+        """For each time t the weight of each later time s that counts, and `P(z_s | x_t)` if the plain action is kept."""
+        found: list[list[tuple[float, np.ndarray]]] = [[] for _ in range(self.horizon + 1)]
+        move = self._plain_moves
+        for later in np.flatnonzero(self._weights).tolist():
+            table = self._labels[later]
+            if self.settled >= 0:
+                table = np.repeat(np.eye(self.hidden.num_values), self.hidden.num_states, axis=0)
+            for time in range(later - 1, -1, -1):
+                if self.values(time) > 1:
+                    found[time].append((self._weights[later], table))
+                    continue
+                if self.settled == time + 1:
+                    table = self.hidden.label
+                table = move @ table
+                found[time].append((self._weights[later], table))
+        return found
+
+    def blind(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """What is still to count if nothing more is learned and the plain action is always taken: an upper bound."""
+        total = sum(
+            (weight * row_bits(beliefs @ table) for weight, table in self.forecasts[time]), np.zeros(len(beliefs))
+        )
+        return total + self._blind_costs(time, beliefs)
+
+    def next_unknown(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """The bits that count at the first time from `time` on that has a weight, if nothing more is learned until then."""
+        if self._weights[time] or not self.forecasts[time]:
+            return self.unknown(time, beliefs)
+        _, table = self.forecasts[time][0]
+        return row_bits(beliefs @ table)
+
+    def _blind_costs(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        if not self.price:
+            return np.zeros(len(beliefs))
+        return beliefs @ np.tile(self._free_costs[time], self.values(time))
+
+    @property
+    def _plain_moves(self) -> sp.csr_array:
+        return self.moves[0 if self.is_free else self.plain]
+
+    @cached_property
+    def _free_costs(self) -> list[Float[np.ndarray, " N"]]:
+        costs = [np.zeros(self.hidden.num_states)]
+        for _ in range(self.horizon):
+            costs.append(self.costs[:, self.plain] + self._plain_moves @ costs[-1])
+        return costs[::-1]
+
+    @cached_property
+    def _told(self) -> list[Float[np.ndarray, " N"]]:
+        found, kept = [np.zeros(self.hidden.num_states)], dict[int, np.ndarray]()
+        for time in range(self.horizon - 1, -1, -1):
+            ahead = np.stack([matrix @ found[-1] for matrix in self.moves], axis=1)
+            total = np.where(self.available, self.costs + ahead, np.inf)
+            if self.settled < 0 and self._weights[time + 1]:  # else who is told the state knows the value
+                label = id(self._labels[time + 1])
+                if label not in kept:
+                    kept[label] = self._told_bits(time + 1)
+                total = total + self._weights[time + 1] * kept[label]
+            found.append(total.min(axis=1))
+        return found[::-1]
+
+    def told(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """What is still to count if the hidden state is told now and at every later time: a lower bound, linear in beliefs.
+
+        `W(b) ≥ Σ_x b(x) W(e_x)`, since W is concave and homogeneous; and the same again one time later.
+        """
+        return beliefs @ np.tile(self._told[time], self.values(time))
+
+    def _told_bits(self, time: int) -> Float[np.ndarray, "N A"]:
+        """The bits that each action leaves at a time if the state before it is known."""
+        found = np.zeros((self.hidden.num_states, self.hidden.kernel.num_actions))
+        label = self._labels[time]
+        for action, row in zip(self.answers.action.tolist(), self.answers.shown, strict=True):
+            found[:, action] += row_bits(self.moves[0 if self.is_free else action] @ (row[:, None] * label))
+        return found
+
+
+def row_bits(joint: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, " k"]:
+    """`−Σ_z p_z log2(p_z / Σp)` of each row."""
+    return np.einsum("kz,kz->k", joint, surprisal_bits(joint))
+
+
+def _check(problem: Problem) -> None:
+    own = problem.agent_sees == "observations" and not problem.agent.apart
+    if not own or not problem.observer.sees_actions or problem.agent.register.size > 1 or problem.observer.untimed:
+        raise InputError(
+            "problem",
+            [
+                "the search over beliefs is for an agent that sees what the observer sees, actions included, and nothing"
+                " else: veil.Querying(…).apply(problem) makes such a problem"
+            ],
+        )
+    if problem.secret_table.path is not None:
+        raise InputError("secret", ["it is a whole path, expected one with a value at one time or at every time"])
+    if problem.return_over == "infinite":
+        raise InputError("return_over", ["it is 'infinite', expected 'horizon'"])
