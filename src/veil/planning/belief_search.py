@@ -10,6 +10,7 @@ apart, as point-based solvers of partially observable problems do, with convex a
 # Users without a type checker are told at run time what is wrong with an argument.
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,11 +27,17 @@ from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.together import Together
 from .belief_steps import BeliefSteps
+from .query_rules import Followed, Layer, Rule, follow, greedy_rule, rollout_rule, simulate
 
 _SAME = 12  # decimals to which normalised beliefs are equal, and share a node
 _ROUNDING = 1e-10  # bits by which bounds are moved outward
 _MOST_POINTS = 256  # of each time, from which lower bounds of new beliefs are made
 _MOST_NUMBERS = 2**27  # of all beliefs together: 1 GiB
+# Shares of the time that is left: for the greedy rule, a first search, the floor, and rules that look ahead.
+_GREEDY_SHARE, _FIRST_SHARE, _FLOOR_SHARE, _RULES_SHARE = 0.15, 0.1, 0.1, 0.6
+_NEAR = 2  # steps that the first rule looks ahead
+_DRAWN_DEPTHS = (0, 1, 2, 4)
+_RUNS = 400
 
 
 @dataclass(eq=False)
@@ -65,23 +72,30 @@ class QueryPlan:
     **Attributes:**
 
     - `lower`, `upper`: bits (and the price of what is paid), between which the least of all policies lies, with any memory and
-      any random choices.
-    - `floor`: what is left if all queries are answered at each time, a lower bound; None if there was no time, or if the actions
-      do more than ask.
+      any random choices. `upper` is that of the plan.
+    - `how`: where the plan comes from, in words.
+    - `floor`: what is left if all queries are answered at each time, a lower bound; None if there was no time, or if the
+      actions do more than ask.
     - `greedy`: of asking what leaves least for the next time that counts; None if there was no time to follow it exactly.
-    - `blind`: of learning nothing. `nodes`: beliefs that were looked at; `seconds`.
+    - `blind`: of learning nothing. `nodes`: beliefs that the search looked at; `seconds`.
+    - `estimate`, `std_error`: of the best rule in drawn runs where no rule could be followed exactly, else None and 0;
+      `greedy_estimate`: of the greedy one in the same runs.
     """
 
     problem: Problem
     lower: float
     upper: float
+    how: str
     floor: float | None
     greedy: float | None
     blind: float
     nodes: int
     seconds: float
-    _roots: tuple[tuple[int, _Node], ...] = field(repr=False)
-    _steps: BeliefSteps = field(repr=False)
+    estimate: float | None = None
+    std_error: float = 0.0
+    greedy_estimate: float | None = None
+    _plan: Followed | None = field(default=None, repr=False)
+    _steps: BeliefSteps | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
@@ -90,59 +104,120 @@ class QueryPlan:
 
     @cached_property
     def policy(self) -> HistoryPolicy:
-        """The plan whose value is `upper`, as a policy on all answers: measured by `veil.opacity`, it hides no more.
-
-        After beliefs that the search did not follow it takes the plain action.
-        """
-        return _plan_of(self._steps, self._roots)
+        """The plan whose value is `upper`, as a policy on all answers: measured by `veil.opacity`, it hides no more."""
+        assert self._plan is not None
+        assert self._steps is not None
+        return _policy_of(self._steps, self._plan)
 
 
 def best_queries(
-    problem: Problem, *, time_limit: float = 60.0, gap: float = 1e-6, price: float = 0.0, time_for_others: float = 0.25
+    problem: Problem, *, time_limit: float = 60.0, gap: float = 1e-6, price: float = 0.0, seed: int = 0
 ) -> QueryPlan:
     """The least `H(Z|Y)` that an agent can be left with which sees only what the observer sees, between bounds.
 
     For problems that `veil.Querying(…).apply(problem)` makes, and others whose agent sees the observations and the actions. The
     bounds hold for all policies; they are computed in floating point and moved outward by 1e-10 bits. No certificate is made.
 
+    First the greedy rule is followed over all answers, then rules that look ahead along it (to the end: never worse); then
+    beliefs are searched where the bounds are furthest apart. Where a rule cannot be followed exactly, it is played in drawn runs.
+
     **Arguments:**
 
     - `time_limit`: seconds; `gap`: bits between the bounds at which the search ends.
     - `price`: bits that one unit of the return counts: what is minimised is `H(Z|Y) + price · E[return]`, of which the return
       of a querying observer is what its queries cost.
-    - `time_for_others`: the share of the time for what is shown beside it: the greedy plan, followed exactly, and the floor.
+    - `seed`: of drawn runs.
 
     Cost: for each belief that is looked at, one step for each action and answer.
 
-    **Raises:** `InputError` if the agent sees anything else; `TooLargeError` if not even the first beliefs fit the time.
+    **Raises:** `InputError` if the agent sees anything else.
     """
     defects = Defects("best queries")
     for name, value in (("time_limit", time_limit), ("gap", gap), ("price", price)):
         if not is_number(value) or value < 0:
             defects.add(f"{name} is {value!r}, expected a number, 0 or more")
-    if not is_number(time_for_others) or not 0 <= time_for_others <= 1:
-        defects.add(f"time_for_others is {time_for_others!r}, expected a share from 0 to 1")
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
+        defects.add(f"seed is {seed!r}, expected a whole number, 0 or more")
     defects.raise_if_any()
     steps, clock = BeliefSteps(problem, float(price)), Clock(time_limit)
     search = _Search(steps, clock)
-    greedy = greedy_value(steps, clock.share(time_for_others / 2)) if time_for_others else None
-    floor = _floor(steps, clock.share(time_for_others / 2)) if time_for_others else None
-    search.run(gap)
-    lower, upper = (search.total(name) for name in ("lower", "upper"))
+    greedy = _followed(steps, greedy_rule(steps), clock.share(_GREEDY_SHARE))
+    search.run(gap, clock.share(_FIRST_SHARE))
+    floor, best, how, drawn = None, greedy, "the greedy rule", None
+    if search.gap > gap:
+        floor = _floor(steps, clock.share(_FLOOR_SHARE))
+        if greedy is None:
+            drawn = _drawn(steps, seed, clock.share(_RULES_SHARE))
+        else:
+            best, how = _improved(steps, greedy, clock.share(_RULES_SHARE))
+        search.run(gap, clock)
+    lower, upper = search.total("lower"), search.total("upper")
+    if best is None or upper <= best.value:
+        best, how = _plan_of(steps, search), f"a search of {len(search.nodes):,} beliefs"
+    upper = min(upper, best.value)
     if floor is not None and (steps.costs >= 0).all():
         lower = max(lower, min(floor, upper))
     return QueryPlan(
         problem=problem,
         lower=max(lower - _ROUNDING, -math.inf if price else 0.0),
         upper=upper + _ROUNDING,
+        how=how,
         floor=floor,
-        greedy=greedy,
+        greedy=None if greedy is None else greedy.value,
         blind=search.blind,
         nodes=len(search.nodes),
         seconds=clock.spent,
-        _roots=tuple((event, node) for event, _, node in search.roots),
+        estimate=None if drawn is None else drawn[0],
+        std_error=0.0 if drawn is None else drawn[1],
+        greedy_estimate=None if drawn is None else drawn[2],
+        _plan=best,
         _steps=steps,
     )
+
+
+def _followed(steps: BeliefSteps, rule: Rule, clock: Clock) -> Followed | None:
+    try:
+        return follow(steps, rule, clock)
+    except OutOfTime:
+        return None
+
+
+def _improved(steps: BeliefSteps, best: Followed, clock: Clock) -> tuple[Followed, str]:
+    """The best of the rules that look ahead, each along the one before, as many as there is time for."""
+    how, greedy = "the greedy rule", greedy_rule(steps)
+    near = rollout_rule(steps, greedy, _NEAR)
+    ahead = {
+        f"a rule that looks {_NEAR} steps ahead along the greedy one": near,
+        "a rule that looks ahead to the end along the greedy one": rollout_rule(steps, greedy, steps.horizon),
+        f"a rule that looks ahead to the end along one that looks {_NEAR} steps ahead": rollout_rule(
+            steps, near, steps.horizon
+        ),
+    }
+    for words, rule in ahead.items():
+        found = _followed(steps, rule, clock)
+        if found is None:
+            break
+        if found.value < best.value:
+            best, how = found, words
+    return best, how
+
+
+def _drawn(steps: BeliefSteps, seed: int, clock: Clock) -> tuple[float, float, float] | None:
+    """The best rule in drawn runs: its mean, standard error, and the mean of the greedy rule in as many."""
+    greedy = greedy_rule(steps)
+    with suppress(OutOfTime):
+        first = simulate(steps, greedy, _RUNS, seed, clock)
+        if first is None:
+            return None
+        best = first
+        with suppress(OutOfTime):
+            for depth in _DRAWN_DEPTHS:
+                found = simulate(steps, rollout_rule(steps, greedy, depth), _RUNS, seed, clock)
+                if found is None:
+                    break
+                best = min(best, found)
+        return *best, first[0]
+    return None
 
 
 class _Search:
@@ -163,10 +238,16 @@ class _Search:
         """A bound on what counts from the start on."""
         return self.first + sum(mass * getattr(node, name) for _, mass, node in self.roots)
 
-    def run(self, gap: float) -> None:
+    @property
+    def gap(self) -> float:
+        """How far the bounds are apart."""
+        return self.total("upper") - self.total("lower")
+
+    def run(self, gap: float, clock: Clock) -> None:
         """Trials until the bounds are near or the time is over."""
+        self.clock = clock
         try:
-            while self.total("upper") - self.total("lower") > gap:
+            while self.gap > gap:
                 self.clock.check()
                 _, _, root = max(self.roots, key=lambda one: one[1] * (one[2].upper - one[2].lower))
                 self._trial(root, gap)
@@ -258,77 +339,56 @@ def _floor(steps: BeliefSteps, clock: Clock) -> float | None:
         return None
 
 
-def greedy_value(steps: BeliefSteps, clock: Clock, most: int = 20_000) -> float | None:
-    """What is left if the observer always asks what leaves least for the next time that counts; None if that is too much."""
-    layer = {(0, row.tobytes()): row for _, row in steps.starts}
-    total = float(steps.unknown(0, np.array(list(layer.values()))).sum())
-    for time in range(steps.last):
-        after: dict[tuple[int, bytes], np.ndarray] = {}
-        for belief in layer.values():
-            if clock.left <= 0 or len(after) > most:
-                return None
-            rows, scores = greedy_scores(steps, time, belief)
-            action = int(np.argmin(scores))
-            total += float(steps.paid(time, belief)[action])
-            kept = rows[(steps.answers.action == action) & (rows.sum(axis=1) > 0)]
-            total += float(steps.unknown(time + 1, kept).sum())
-            for row in kept:
-                key = (time + 1, (np.round(row / row.sum(), _SAME) + 0.0).tobytes())
-                after[key] = after[key] + row if key in after else row
-        layer = after
-    return total
-
-
-def greedy_scores(
-    steps: BeliefSteps, time: int, belief: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, "K n"], Float[np.ndarray, " A"]]:
-    """The beliefs after each answer, and for each action what is left at the next time that counts, and what it costs."""
-    rows = steps.after(time, belief)
-    left = steps.unknown(time + 1, rows)
-    if not left.any():  # nothing counts at once: the first time that does
-        left = steps.next_unknown(time + 1, rows)
-    scores = np.zeros(steps.hidden.kernel.num_actions)
-    np.add.at(scores, steps.answers.action, left)
-    return rows, scores + steps.paid(time, belief)
-
-
-def _plan_of(steps: BeliefSteps, roots: tuple[tuple[int, _Node], ...]) -> HistoryPolicy:
-    """The plan of the best known actions as a graph of nodes; node 0 of each time is for what the search did not follow."""
-    hidden, size = steps.hidden, steps.problem.observer
-    events = size.num_events(steps.problem.num_actions)
-    first = np.full(size.num_observations if size.sees_first else 1, -1)
-    layer = list[_Node | None]([None])
-    for event, node in roots:
-        first[event] = len(layer)
-        layer.append(node)
-    situation = np.sort(_situations(steps))
-    following, decisions = [], []
-    for time in range(steps.horizon):
-        graph, after = np.zeros((len(layer), events), dtype=np.int64), list[_Node | None]([None])
-        numbers: dict[int, int] = {}
-        chosen = np.full(len(layer), steps.plain)
+def _plan_of(steps: BeliefSteps, search: _Search) -> Followed:
+    """The plan of the best known actions; beliefs that were not followed learn nothing more."""
+    layer: list[_Node | None] = [node for _, _, node in search.roots]
+    nodes = {event: number for number, (event, _, _) in enumerate(search.roots)}
+    layers = []
+    for _ in range(steps.last):
+        chosen, after = np.full(len(layer), steps.plain), list[_Node | None]()
+        following, numbers = np.full((len(layer), steps.num_events), -1), dict[int, int]()
         for number, node in enumerate(layer):
             if node is None or node.is_open:
                 continue
-            chosen[number] = int(np.argmin(node.sums("upper")))
-            if node.sums("upper")[chosen[number]] > node.upper + 1e-9:  # to learn nothing more was better
-                chosen[number] = steps.plain
+            sums = node.sums("upper")
+            if sums.min() > node.upper + 1e-9:  # to learn nothing more is better
                 continue
+            chosen[number] = int(np.argmin(sums))
             for event, _, child in node.children[chosen[number]]:
                 place = numbers.setdefault(id(child), len(after))
                 if place == len(after):
                     after.append(child)
-                graph[number, event] = place
-        is_open = time < steps.problem.secret_table.time
-        values = np.array([-1]) if is_open else np.arange(hidden.num_values)
-        keys = np.array([(n, s, z) for n in range(len(layer)) for s in situation.tolist() for z in values.tolist()])
-        table = np.eye(steps.problem.num_actions)[chosen[keys[:, 0]]]
-        decisions.append(Decisions(keys[:, 0].copy(), keys[:, 1].copy(), keys[:, 2].copy(), table))
-        following.append(graph)
+                following[number, event] = place
+        layers.append(Layer(chosen, following))
         layer = after
+    return Followed(search.total("upper"), nodes, tuple(layers))
+
+
+def _policy_of(steps: BeliefSteps, plan: Followed) -> HistoryPolicy:
+    """A plan as a policy: node 0 of each time takes the plain action, for what the plan does not follow."""
+    observer, actions = steps.problem.observer, steps.problem.num_actions
+    first = np.zeros(observer.num_observations if observer.sees_first else 1, dtype=np.int64)
+    for event, number in plan.nodes.items():
+        first[event] = number + 1
+    situation, decisions, following = np.sort(_situations(steps)), [], []
+    for time in range(steps.horizon):
+        layer = plan.layers[time] if time < len(plan.layers) else None
+        chosen, graph = np.array([steps.plain]), np.zeros((1, steps.num_events), dtype=np.int64)
+        if layer is not None:
+            chosen = np.concatenate([chosen, layer.action])
+            graph = np.concatenate([graph, layer.following + 1])
+        elif time and following:
+            nodes = int(following[-1].max()) + 1
+            chosen, graph = np.full(nodes, steps.plain), np.zeros((nodes, steps.num_events), dtype=np.int64)
+        is_open = time < steps.problem.secret_table.time
+        values = np.array([-1]) if is_open else np.arange(steps.hidden.num_values)
+        key = np.stack(np.meshgrid(np.arange(len(chosen)), situation, values, indexing="ij"), axis=-1).reshape(-1, 3)
+        table = np.eye(actions)[chosen[key[:, 0]]]
+        decisions.append(Decisions(key[:, 0].copy(), key[:, 1].copy(), key[:, 2].copy(), table))
+        following.append(graph)
     if following:
         following[-1] = np.zeros_like(following[-1])
-    return HistoryPolicy(first, following, decisions, executable=True)
+    return HistoryPolicy(first, following, decisions)
 
 
 def _situations(steps: BeliefSteps) -> np.ndarray:

@@ -92,24 +92,72 @@ class BeliefSteps:
         found = [(event, root[:, event]) for event in range(root.shape[1]) if root[:, event].any()]
         return [(event, self._split(0, row)) for event, row in found]
 
+    @property
+    def num_events(self) -> int:
+        """How many events a step can have."""
+        return self.hidden.num_events
+
+    def widening(self, time: int) -> int:
+        """How many times as long beliefs are one time later."""
+        return self.values(time + 1) // self.values(time)
+
     def after(self, time: int, belief: Float[np.ndarray, " n"]) -> Float[np.ndarray, "K m"]:
-        """The beliefs one time later, after each of `answers`; those of actions that are not available are zero."""
-        rows = belief.reshape(self.values(time), -1)
-        moved = [rows @ matrix for matrix in self.moves]
-        answers = self.answers
-        here = np.stack([moved[0 if self.is_free else action] for action in answers.action.tolist()])
-        found = (here * answers.shown[:, None]).reshape(len(answers.action), -1)
+        """The beliefs one time later, after each of `answers`."""
+        return self.after_each(time, belief[None])[0]
+
+    def after_each(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k K m"]:
+        """The same of many beliefs."""
+        answers, moved = self.answers, self._moved(time, beliefs)
+        here = moved[0][:, None] if self.is_free else np.stack([moved[a] for a in answers.action.tolist()], axis=1)
+        return self._told_of(time, here * answers.shown[:, None, :])
+
+    def taken(
+        self, time: int, beliefs: Float[np.ndarray, "k n"], actions: Int[np.ndarray, " k"]
+    ) -> tuple[Float[np.ndarray, " k"], Int[np.ndarray, " c"], Int[np.ndarray, " c"], Float[np.ndarray, "c m"]]:
+        """What an action costs after each belief; and of each answer that can follow: the belief before it, event and belief."""
+        moved, places, events, rows = (
+            self._moved(time, beliefs),
+            list[np.ndarray](),
+            list[np.ndarray](),
+            list[np.ndarray](),
+        )
+        for answer, (action, event) in enumerate(
+            zip(self.answers.action.tolist(), self.answers.event.tolist(), strict=True)
+        ):
+            here = np.flatnonzero(actions == action)
+            found = moved[0 if self.is_free else action][here] * self.answers.shown[answer]
+            kept = found.any(axis=(1, 2))
+            places.append(here[kept])
+            events.append(np.full(int(kept.sum()), event))
+            rows.append(found[kept])
+        place, event = np.concatenate(places), np.concatenate(events)
+        order = np.argsort(place, kind="stable")
+        after = self._told_of(time, np.concatenate(rows)[order][:, None])[:, 0]
+        paid = self.paid_each(time, beliefs)[np.arange(len(beliefs)), actions]
+        return paid, place[order], event[order], after
+
+    def _moved(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> list[Float[np.ndarray, "k V N"]]:
+        values, size = self.values(time), self.hidden.num_states
+        rows = beliefs.reshape(-1, size)
+        return [(rows @ matrix).reshape(-1, values, size) for matrix in self.moves]
+
+    def _told_of(self, time: int, found: Float[np.ndarray, "k K V N"]) -> Float[np.ndarray, "k K m"]:
+        """Beliefs one time later as rows, each value of the secret apart once it is settled."""
         if self.settled == time + 1:
-            found = np.stack([self._split(time + 1, row) for row in found])
-        return found
+            found = found * self.hidden.label.T
+        return found.reshape(*found.shape[:2], -1)
 
     def _split(self, time: int, row: Float[np.ndarray, " N"]) -> Float[np.ndarray, " n"]:
         return (self.hidden.label.T * row).ravel() if self.settled == time else row
 
     def paid(self, time: int, belief: Float[np.ndarray, " n"]) -> Float[np.ndarray, " A"]:
         """What each action costs, in bits; infinite if it is not available."""
-        mass = belief.reshape(self.values(time), -1).sum(axis=0)
-        barred = ~self.available[mass > 0].all(axis=0)
+        return self.paid_each(time, belief[None])[0]
+
+    def paid_each(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k A"]:
+        """The same of many beliefs."""
+        mass = beliefs.reshape(len(beliefs), self.values(time), -1).sum(axis=1)
+        barred = (mass > 0) @ ~self.available
         return np.where(barred, np.inf, mass @ self.costs)
 
     @cached_property
