@@ -119,7 +119,7 @@ def best_queries(
     bounds hold for all policies; they are computed in floating point and moved outward by 1e-10 bits. No certificate is made.
 
     First the greedy rule is followed over all answers, then rules that look ahead along it (to the end: never worse); then
-    beliefs are searched where the bounds are furthest apart. Where a rule cannot be followed exactly, it is played in drawn runs.
+    beliefs are searched where the bounds are furthest apart. A rule that cannot be followed exactly is played in drawn runs.
 
     **Arguments:**
 
@@ -143,9 +143,9 @@ def best_queries(
     search = _Search(steps, clock)
     greedy = _followed(steps, greedy_rule(steps), clock.share(_GREEDY_SHARE))
     search.run(gap, clock.share(_FIRST_SHARE))
-    floor, best, how, drawn = None, greedy, "the greedy rule", None
+    best, how, drawn = greedy, "the greedy rule", None
+    floor = _floor(steps, clock.share(_FLOOR_SHARE))
     if search.gap > gap:
-        floor = _floor(steps, clock.share(_FLOOR_SHARE))
         if greedy is None:
             drawn = _drawn(steps, seed, clock.share(_RULES_SHARE))
         else:

@@ -114,7 +114,7 @@ class BeliefSteps:
     def taken(
         self, time: int, beliefs: Float[np.ndarray, "k n"], actions: Int[np.ndarray, " k"]
     ) -> tuple[Float[np.ndarray, " k"], Int[np.ndarray, " c"], Int[np.ndarray, " c"], Float[np.ndarray, "c m"]]:
-        """What an action costs after each belief; and of each answer that can follow: the belief before it, event and belief."""
+        """What an action costs after each belief; and of each answer that can follow: the belief before, event and belief."""
         moved, places, events, rows = (
             self._moved(time, beliefs),
             list[np.ndarray](),

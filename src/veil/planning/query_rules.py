@@ -21,7 +21,7 @@ Rule = Callable[[int, Rows, Clock], Int[np.ndarray, " k"]]
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The beliefs of a time that a rule leads to: the action of each, and the number of the next after each event, -1 for none."""
+    """The beliefs of a time that a rule leads to: the action of each, and the number of the next after each event, or -1."""
 
     action: Int[np.ndarray, " k"]
     following: Int[np.ndarray, "k E"]
