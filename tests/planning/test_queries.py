@@ -170,3 +170,46 @@ def test_what_is_wrong_is_said():
         veil.Querying(walker, {"left": veil.Observer([tables[0], tables[1]])}).apply(problem)
     with pytest.raises(veil.InputError, match="makes such a problem"):
         veil.best_queries(problem)
+
+
+SCENARIO = """
+horizon = 2
+[graph]
+states = ["left", "right"]
+actions = ["go"]
+initial = { left = 0.5, right = 0.5 }
+transitions = [["left", "go", { left = 0.75, right = 0.25 }], ["right", "go", { left = 0.25, right = 0.75 }]]
+[observer.sensors.near]
+states = ["left"]
+detection = 0.9
+[observer.sensors.far]
+states = ["right"]
+detection = 0.5
+[secret]
+kind = "last_state"
+states = ["left"]
+[querying]
+costs = { near = 1.0 }
+[[constraints]]
+reward = "querying"
+max = 1.5
+"""
+
+
+def test_queries_in_a_file(tmp_path):
+    path = tmp_path / "asked.toml"
+    path.write_text(SCENARIO)
+    problem = veil.load(path)
+    assert problem.model.actions.all() == ("near", "far", "none")
+    assert problem.horizon == 3
+    assert problem.bounds[0].bound == 1.5
+    again = tmp_path / "again.toml"
+    problem.save(again)
+    loaded = veil.load(again)
+    assert veil.best_queries(loaded, gap=1e-9).upper == pytest.approx(
+        veil.best_queries(problem, gap=1e-9).upper, abs=1e-9
+    )
+    for wrong, words in (("costs = { near = 1.0 }", 'sensors = ["neer"]'), ("[querying]", "[masks]\n[querying]")):
+        path.write_text(SCENARIO.replace(wrong, words))
+        with pytest.raises(veil.VeilError, match=r"did you mean|found beside \[masks\]"):
+            veil.load(path)

@@ -8,8 +8,12 @@ from types import MappingProxyType
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
 from ...common.settings import Given
+from ...engine.querying import COST as QUERYING
+from ...engine.querying import Querying
+from ...policy.markov import MarkovPolicy
 from ...policy.policy import Policy
 from ...problem.agent import AgentSees
+from ...problem.belief import UNIFORM
 from ...problem.constraints import Constraint, Return
 from ...problem.masks import COST, Masks
 from ...problem.model import Model
@@ -34,6 +38,7 @@ from .schema import (
     ModelFile,
     ObserverTable,
     OneOfSeveral,
+    QueryingTable,
     SecretForm,
 )
 from .secret import read_secret
@@ -148,8 +153,12 @@ class _Reader:
             if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
             return None
-        late: list[Constraint] = [one for one in constraints if isinstance(one, Return) and one.reward == COST]
-        if tables.masks is not None:
+        if tables.masks is not None and tables.querying is not None:
+            defects.add("found beside [masks], expected one of them", "querying")
+            return None
+        cost = COST if tables.querying is None else QUERYING
+        late: list[Constraint] = [one for one in constraints if isinstance(one, Return) and one.reward == cost]
+        if tables.masks is not None or tables.querying is not None:
             constraints = [one for one in constraints if one not in late]
         try:
             problem = Problem(
@@ -168,6 +177,8 @@ class _Reader:
         except InputError as error:
             defects.take(error)
             return None
+        if tables.querying is not None:
+            return self._asked(problem, tables.querying, late)
         return problem if tables.masks is None else _masked(problem, tables.masks, late, defects)
 
     def _read_models(self) -> list[ScenarioModel]:
@@ -289,6 +300,19 @@ class _Reader:
             return Together(*observers)
         except VeilError as error:
             self._defects.take(error, "observers")
+            return None
+
+    def _asked(self, problem: Problem, table: QueryingTable, late: list[Constraint]) -> Problem | None:
+        """The problem of an observer that asks; None with every defect noted."""
+        part = self._defects.under("querying")
+        if table.walker == UNIFORM:
+            walker = MarkovPolicy.uniform(problem)
+        else:
+            walker = self._policy(table.walker, part.under("walker"))
+        try:
+            return None if walker is None else Querying(walker, table.sensors, table.costs).apply(problem, late)
+        except VeilError as error:
+            part.take(error)
             return None
 
     def _agent(self, first: ScenarioModel) -> AgentSees | None:

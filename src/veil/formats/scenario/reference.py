@@ -33,6 +33,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[[pairs]]`", forms.PairTable),
     ("`[pairs.belief]`", forms.BeliefTable),
     ("`[masks]`", forms.MasksTable),
+    ("`[querying]`", forms.QueryingTable),
     ("`[solve]`", forms.Settings),
     *((f"`[solve.memory]` with `{kind}`", memory_form(kind)) for kind in MEMORIES.builtin),
 )

@@ -186,6 +186,25 @@ class MasksTable(Table):
     visible: bool = Field(True, description="Whether the observer sees which sensor is masked.")
 
 
+class QueryingTable(Table):
+    """An observer that asks one sensor at each of the times 0 … T, or none: the problem is then its own, and its actions are
+    the queries. Its goal is `goal = "transparent"` in `[solve]`."""
+
+    walker: str = Field(
+        "uniform",
+        description='The policy of the one who is observed: `"uniform"`, or the file of a policy.',
+        max_length=4096,
+    )
+    sensors: Annotated[list[Name], Field(min_length=1, max_length=MOST_SENSORS)] | None = Field(
+        None, description="The sensors that can be asked; all of the observer by default."
+    )
+    costs: dict[Name, Annotated[Finite, Field(ge=0)]] = Field(
+        {},
+        max_length=MOST_SENSORS,
+        description="What a query costs: `sensor = number`, 0 by default. The reward `querying` adds them up.",
+    )
+
+
 class FinalStates(Table):
     """A reward for the last state in a model that comes from a file."""
 
@@ -411,6 +430,7 @@ class ScenarioFile(Table):
         [], description="Further pairs of a secret and an observer, a `[[pairs]]` table each."
     )
     masks: MasksTable | None = Field(None, description="Sensors that the agent can mask.")
+    querying: QueryingTable | None = Field(None, description="Queries of an observer that chooses where to look.")
     solve: Settings | None = Field(None, description="Options of the solver.")
 
 
