@@ -30,6 +30,10 @@ from ..policy.policy import Policy, check_call
 from ..problem.observer import Observer
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from .disclosure import Certainty as Certainty
+from .disclosure import Disclosure as Disclosure
+from .disclosure import certainty as certainty
+from .disclosure import disclosure as disclosure
 from .each_time import question_at
 from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, walk_all

@@ -56,6 +56,7 @@ class BeliefSteps:
         """The cheapest action that is always available: what an upper bound takes where nothing more is learned."""
         each, settled = self.hidden.each, self.hidden.split_time
         self.settled = settled if each is None and settled < self.horizon else -1
+        self._kept: dict[int, np.ndarray] = {}
         self._weights = np.zeros(self.horizon + 1) if each is None else each.weights
         if each is None:
             self._weights[self.horizon] = 1.0
@@ -211,6 +212,36 @@ class BeliefSteps:
             return self.unknown(time, beliefs)
         _, table = self.forecasts[time][0]
         return row_bits(beliefs @ table)
+
+    def left_by(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k K"]:
+        """`next_unknown` one time later, after each of `answers`; if actions only ask, without making those beliefs."""
+        if not self.is_free:
+            after = self.after_each(time, beliefs)
+            return self.next_unknown(time + 1, after.reshape(-1, after.shape[2])).reshape(after.shape[:2])
+        moved, factor = self._moved(time, beliefs)[0], 1.0
+        if self._weights[time + 1] or not self.forecasts[time + 1]:
+            factor = self._weights[time + 1]
+        if not factor:
+            return np.zeros((len(beliefs), len(self.answers.action)))
+        count = len(beliefs)
+        if moved.shape[1] > 1:
+            joint = (moved.reshape(-1, moved.shape[2]) @ self.answers.shown.T).reshape(count, moved.shape[1], -1)
+            joint = joint.transpose(0, 2, 1)
+        else:
+            joint = (moved[:, 0] @ self._shown_with(time)).reshape(count, len(self.answers.action), -1)
+        return factor * row_bits(joint.reshape(-1, joint.shape[2])).reshape(count, -1)
+
+    def _shown_with(self, time: int) -> Float[np.ndarray, "N KZ"]:
+        """The chance of each answer and value of the next time that counts, by the state one time later."""
+        if time not in self._kept:
+            label = self._labels[time + 1] if self._weights[time + 1] else None
+            if self.settled == time + 1:
+                label = self.hidden.label
+            elif label is None:
+                _, label = self.forecasts[time + 1][0]
+            shown = self.answers.shown.T[:, :, None] * label[:, None, :]
+            self._kept[time] = shown.reshape(len(shown), -1)
+        return self._kept[time]
 
     def _blind_costs(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
         if not self.price:

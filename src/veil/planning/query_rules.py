@@ -40,8 +40,7 @@ def greedy_rule(steps: BeliefSteps) -> Rule:
     """Ask what leaves least for the next time that counts, and costs least."""
 
     def rule(time: int, beliefs: Rows, clock: Clock) -> Int[np.ndarray, " k"]:
-        after = steps.after_each(time, beliefs)
-        return _scores(steps, time, beliefs, _next_left(steps, time, after)).argmin(axis=1)
+        return _scores(steps, time, beliefs, steps.left_by(time, beliefs)).argmin(axis=1)
 
     return _in_batches(steps, rule)
 
@@ -143,11 +142,6 @@ def _in_batches(steps: BeliefSteps, rule: Rule) -> Rule:
         return np.concatenate(found) if found else np.zeros(0, dtype=int)
 
     return batched
-
-
-def _next_left(steps: BeliefSteps, time: int, after: Float[np.ndarray, "k K n"]) -> Float[np.ndarray, "k K"]:
-    rows = after.reshape(-1, after.shape[2])
-    return steps.next_unknown(time + 1, rows).reshape(after.shape[:2])
 
 
 def _scores(steps: BeliefSteps, time: int, beliefs: Rows, left: Float[np.ndarray, "k K"]) -> Float[np.ndarray, "k A"]:
