@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from veil.measure.measures import certainty, disclosure
 
 import veil
 from tests.seeds import in_blocks
+from veil.measure.measures import certainty, disclosure
 
 
 def random_problem(seed: int, sharp: bool = False) -> tuple[veil.Problem, veil.TimedPolicy]:

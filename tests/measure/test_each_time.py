@@ -1,6 +1,7 @@
 """Bits at every time: against all runs, gradients by differences, the last time alone, files and what is refused."""
 
 import itertools
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ def random_problem(seed: int) -> tuple[veil.Problem, np.ndarray]:
     model = veil.Model(rng.dirichlet(np.ones(states), size=(states, 2)), rng.normal(size=(states, 2)),
                        rng.dirichlet(np.ones(states)))  # fmt: skip
     observer = veil.Observer(rng.dirichlet(np.ones(2), size=states), sees_actions=bool(seed % 3 == 0))
-    weights = None if seed % 2 else rng.random(horizon + 1)
+    weights = None if seed % 2 else rng.random(horizon + 1).tolist()
     secret = veil.StateNow([0], ahead=int(rng.integers(0, 3)), weights=weights)
     problem = veil.Problem(model, observer, secret, horizon)
     return problem, rng.dirichlet(np.ones(2), size=(horizon, states))
@@ -26,6 +27,7 @@ def random_problem(seed: int) -> tuple[veil.Problem, np.ndarray]:
 def by_all_runs(problem: veil.Problem, table: np.ndarray) -> float:
     """`Σ_t w_t H(Z_t | y_0 … y_t)` over all runs, actions and observations."""
     model, observer, secret, horizon = problem.model, problem.observer, problem.secret, problem.horizon
+    assert isinstance(secret, veil.StateNow)
     weights = secret.weights or [1 / (horizon + 1)] * (horizon + 1)
     moves = np.stack([one.toarray() for one in model.matrices])
     joint: list[dict[tuple, float]] = [{} for _ in weights]
@@ -61,7 +63,7 @@ def test_equals_all_runs(seed: int):
 
 
 @pytest.mark.parametrize("method", ["exact", "bracket"])
-def test_gradients_are_those_of_differences(method: str):
+def test_gradients_are_those_of_differences(method: Literal["exact", "bracket"]):
     for seed in range(6):
         problem, table = random_problem(seed)
         theta, direction = np.log(table), np.random.default_rng(seed).normal(size=table.shape)
@@ -90,6 +92,7 @@ def test_all_weight_on_the_last_time_is_the_last_state():
         then = problem.replace(secret=veil.LastState([0]))
         assert veil.opacity(now, policy).bits == pytest.approx(veil.opacity(then, policy).bits, abs=1e-13)
         each = veil.measures.bits_over_time(problem, policy)
+        assert problem.secret_table.each is not None
         weights = problem.secret_table.each.weights
         assert float(each @ weights) == pytest.approx(veil.opacity(problem, policy).bits, abs=1e-12)
 

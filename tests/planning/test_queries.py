@@ -46,7 +46,9 @@ def test_known_values_are_found_with_matching_bounds(kind: int, ahead: int):
     assert plan.gap <= 1e-6
     assert plan.upper == pytest.approx(least, abs=1e-6)
     assert veil.opacity(problem, plan.policy, "exact").bits == pytest.approx(plan.upper, abs=1e-9)
+    assert plan.floor is not None
     assert plan.floor <= plan.lower + 1e-9
+    assert plan.greedy is not None
     assert plan.greedy >= plan.lower
     assert plan.blind >= plan.upper - 1e-9
 
@@ -79,7 +81,7 @@ def by_all_plans(asked: Asked, costs: tuple[float, float] = (0.0, 0.0), price: f
     """The least bits over all plans, by plain recursion over all runs of the walker."""
     problem, walker, tables, value, ahead = asked
     horizon, states = problem.horizon, problem.num_states
-    moves = sum(walker.probabilities[:, [a]] * problem.model.matrices[a].toarray() for a in range(2))
+    moves = np.sum([walker.probabilities[:, [a]] * problem.model.matrices[a].toarray() for a in range(2)], axis=0)
     runs = {}
     for run in itertools.product(range(states), repeat=horizon + 1):
         runs[run] = problem.model.initial[run[0]] * np.prod([moves[s, r] for s, r in itertools.pairwise(run)])

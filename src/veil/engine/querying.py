@@ -201,7 +201,7 @@ class _Walk:
             place = np.full((hidden.horizon + 1, hidden.num_states), -1)
             place[self.time, self.x] = np.arange(len(self.x))
             last = place[hidden.horizon][place[hidden.horizon] >= 0]
-            rows, columns, parts = [last], [last], [np.ones(len(last))]
+            rows, columns, parts = [last], [last], list[np.ndarray]([np.ones(len(last))])
             for time in range(hidden.horizon):
                 part = sp.coo_array(sum_over(map(sp.csr_array, self.chain.matrices(time))))
                 kept = (place[time][part.row] >= 0) & (part.data > 0)

@@ -79,7 +79,8 @@ class QueryPlan:
     - `greedy`: of asking what leaves least for the next time that counts; None if there was no time to follow it exactly.
     - `blind`: of learning nothing. `nodes`: beliefs that the search looked at; `seconds`.
     - `estimate`, `std_error`: of the best rule in drawn runs where no rule could be followed exactly, else None and 0;
-      `greedy_estimate`: of the greedy one in the same runs.
+      `greedy_estimate`: of the greedy one in as many runs.
+    - `plan`, `steps`: what `policy` is made of.
     """
 
     problem: Problem
@@ -94,8 +95,8 @@ class QueryPlan:
     estimate: float | None = None
     std_error: float = 0.0
     greedy_estimate: float | None = None
-    _plan: Followed | None = field(default=None, repr=False)
-    _steps: BeliefSteps | None = field(default=None, repr=False)
+    plan: Followed | None = field(default=None, repr=False)
+    steps: BeliefSteps | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
@@ -105,9 +106,9 @@ class QueryPlan:
     @cached_property
     def policy(self) -> HistoryPolicy:
         """The plan whose value is `upper`, as a policy on all answers: measured by `veil.opacity`, it hides no more."""
-        assert self._plan is not None
-        assert self._steps is not None
-        return _policy_of(self._steps, self._plan)
+        assert self.plan is not None
+        assert self.steps is not None
+        return _policy_of(self.steps, self.plan)
 
 
 def best_queries(
@@ -170,8 +171,8 @@ def best_queries(
         estimate=None if drawn is None else drawn[0],
         std_error=0.0 if drawn is None else drawn[1],
         greedy_estimate=None if drawn is None else drawn[2],
-        _plan=best,
-        _steps=steps,
+        plan=best,
+        steps=steps,
     )
 
 
