@@ -8,6 +8,9 @@ import pytest
 
 import veil
 from tests.seeds import in_blocks
+from veil.common.clock import Clock
+from veil.planning.belief_steps import BeliefSteps
+from veil.planning.query_rules import Draws, follow, greedy_rule, rollout_rule, simulate
 
 # Least mean bits of six small problems, for one and for two steps ahead, and those of asking uniformly.
 TOYS = {
@@ -143,6 +146,21 @@ def test_every_kind_of_query_policy_is_between_the_bounds():
         )
         assert plan.lower - 1e-9 <= found.opacity.bits <= plan.blind + 1e-9
         assert found.expected_return <= 1.5 + 1e-6
+
+
+def test_drawn_runs_agree_with_all_answers():
+    """Rules in drawn runs, within their error; looking ahead to the end is never worse than the greedy rule."""
+    for kind, ahead, price in ((2, 2, 0.0), (3, 1, 0.02)):
+        steps, clock = BeliefSteps(toy(kind, ahead), price), Clock(60)
+        greedy = greedy_rule(steps)
+        values = []
+        for rule in (greedy, rollout_rule(steps, greedy, steps.horizon), rollout_rule(steps, greedy, 1)):
+            exact = follow(steps, rule, clock)
+            assert exact is not None
+            drawn = simulate(steps, rule, Draws.of(steps, 3000, 1), clock)
+            assert float(drawn.mean()) == pytest.approx(exact.value, abs=5 * float(drawn.std()) / 3000**0.5)
+            values.append(exact.value)
+        assert values[1] <= values[0] + 1e-12
 
 
 def test_a_walker_with_a_clock_or_a_memory():

@@ -27,7 +27,7 @@ from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.together import Together
 from .belief_steps import BeliefSteps
-from .query_rules import Followed, Layer, Rule, follow, greedy_rule, rollout_rule, simulate
+from .query_rules import Draws, Followed, Layer, Rule, follow, greedy_rule, rollout_rule, simulate
 
 _SAME = 12  # decimals to which normalised beliefs are equal, and share a node
 _ROUNDING = 1e-10  # bits by which bounds are moved outward
@@ -35,9 +35,10 @@ _MOST_POINTS = 256  # of each time, from which lower bounds of new beliefs are m
 _MOST_NUMBERS = 2**27  # of all beliefs together: 1 GiB
 # Shares of the time that is left: for the greedy rule, a first search, the floor, and rules that look ahead.
 _GREEDY_SHARE, _FIRST_SHARE, _FLOOR_SHARE, _RULES_SHARE = 0.15, 0.1, 0.1, 0.6
+_DRAWN_SHARE = 0.85  # instead of the last, where no rule can be followed exactly: bounds are then far apart whatever is done
 _NEAR = 2  # steps that the first rule looks ahead
-_DRAWN_DEPTHS = (0, 1, 2, 4)
-_RUNS = 400
+_AHEAD = (1, 2, 3)  # steps that rules look ahead in drawn runs
+_RUNS, _MOST_CHUNKS = 200, 100  # drawn at a time, and how often
 
 
 @dataclass(eq=False)
@@ -66,6 +67,22 @@ class _Node:
 
 
 @dataclass(frozen=True, eq=False)
+class Drawn:
+    """A rule in drawn runs, which it was not chosen by, and the greedy one in the same.
+
+    **Attributes:** `how`: the rule; `estimate`, `std_error`; `greedy`; `gained`: by how much less it leaves than the greedy
+    rule, run by run, with `gained_std_error`.
+    """
+
+    how: str
+    estimate: float
+    std_error: float
+    greedy: float
+    gained: float
+    gained_std_error: float
+
+
+@dataclass(frozen=True, eq=False)
 class QueryPlan:
     """What an observer that chooses its queries is left with at least, and a plan that leaves it with little.
 
@@ -78,8 +95,7 @@ class QueryPlan:
       actions do more than ask.
     - `greedy`: of asking what leaves least for the next time that counts; None if there was no time to follow it exactly.
     - `blind`: of learning nothing. `nodes`: beliefs that the search looked at; `seconds`.
-    - `estimate`, `std_error`: of the best rule in drawn runs where no rule could be followed exactly, else None and 0;
-      `greedy_estimate`: of the greedy one in as many runs.
+    - `drawn`: where no rule could be followed exactly, the best one in drawn runs, beside the greedy one.
     - `plan`, `steps`: what `policy` is made of.
     """
 
@@ -92,9 +108,7 @@ class QueryPlan:
     blind: float
     nodes: int
     seconds: float
-    estimate: float | None = None
-    std_error: float = 0.0
-    greedy_estimate: float | None = None
+    drawn: Drawn | None = None
     plan: Followed | None = field(default=None, repr=False)
     steps: BeliefSteps | None = field(default=None, repr=False)
 
@@ -148,7 +162,7 @@ def best_queries(
     floor = _floor(steps, clock.share(_FLOOR_SHARE))
     if search.gap > gap:
         if greedy is None:
-            drawn = _drawn(steps, seed, clock.share(_RULES_SHARE))
+            drawn = _drawn(steps, seed, clock.share(_DRAWN_SHARE))
         else:
             best, how = _improved(steps, greedy, clock.share(_RULES_SHARE))
         search.run(gap, clock)
@@ -168,9 +182,7 @@ def best_queries(
         blind=search.blind,
         nodes=len(search.nodes),
         seconds=clock.spent,
-        estimate=None if drawn is None else drawn[0],
-        std_error=0.0 if drawn is None else drawn[1],
-        greedy_estimate=None if drawn is None else drawn[2],
+        drawn=drawn,
         plan=best,
         steps=steps,
     )
@@ -203,22 +215,33 @@ def _improved(steps: BeliefSteps, best: Followed, clock: Clock) -> tuple[Followe
     return best, how
 
 
-def _drawn(steps: BeliefSteps, seed: int, clock: Clock) -> tuple[float, float, float] | None:
-    """The best rule in drawn runs: its mean, standard error, and the mean of the greedy rule in as many."""
-    greedy = greedy_rule(steps)
+def _drawn(steps: BeliefSteps, seed: int, clock: Clock) -> Drawn | None:
+    """The rules in drawn runs, the same runs for all: the greedy one first, then those that look further and further ahead.
+
+    The best of them by the first runs is measured in others, beside the greedy rule.
+    """
+    greedy, found = greedy_rule(steps), dict[str, Float[np.ndarray, " n"]]()
+    rules = {"the greedy rule": greedy}
+    rules |= {f"a rule that looks {n} steps ahead along the greedy one": rollout_rule(steps, greedy, n) for n in _AHEAD}
+    draws, part = Draws.of(steps, _RUNS, seed), clock.share(0.5)
     with suppress(OutOfTime):
-        first = simulate(steps, greedy, _RUNS, seed, clock)
-        if first is None:
-            return None
-        best = first
-        with suppress(OutOfTime):
-            for depth in _DRAWN_DEPTHS:
-                found = simulate(steps, rollout_rule(steps, greedy, depth), _RUNS, seed, clock)
-                if found is None:
-                    break
-                best = min(best, found)
-        return *best, first[0]
-    return None
+        for words, rule in rules.items():
+            found[words] = simulate(steps, rule, draws, part)
+    if not found:
+        return None
+    best = min(found, key=lambda words: float(found[words].mean()))
+    values, others = list[np.ndarray](), list[np.ndarray]()
+    with suppress(OutOfTime):
+        for number in range(1, _MOST_CHUNKS):
+            draws = Draws.of(steps, _RUNS, [seed, number])
+            pair = simulate(steps, greedy, draws, clock), simulate(steps, rules[best], draws, clock)
+            others.append(pair[0])
+            values.append(pair[1])
+    if not values:
+        return None
+    value, other = np.concatenate(values), np.concatenate(others)
+    error = [float(one.std(ddof=1) / np.sqrt(len(one))) for one in (value, other - value)]
+    return Drawn(best, float(value.mean()), error[0], float(other.mean()), float((other - value).mean()), error[1])
 
 
 class _Search:

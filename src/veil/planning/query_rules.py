@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import Clock
+from ..engine.sampling import RowDraws
 from .belief_steps import BeliefSteps
 
 _SAME = 12  # decimals to which normalised beliefs are equal, and share a row
@@ -99,34 +100,53 @@ def follow(steps: BeliefSteps, rule: Rule, clock: Clock, most: int = 100_000) ->
     return Followed(total, nodes, tuple(layers))
 
 
-def simulate(steps: BeliefSteps, rule: Rule, runs: int, seed: int, clock: Clock) -> tuple[float, float] | None:
-    """The mean of what a rule leaves in drawn runs, and its standard error: unbiased. None if the time is over before."""
-    generator = np.random.default_rng(seed)
-    starts = np.array([row for _, row in steps.starts])
-    chance = starts.sum(axis=1)
-    drawn = generator.choice(len(starts), size=runs, p=chance / chance.sum())
-    rows = starts[drawn] / chance[drawn, None]
-    total = steps.unknown(0, rows)
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The chance in some runs: the same for every rule, so that rules are compared run by run.
+
+    `first (n)`: the hidden state and event of time 0, as a place in the opening; `moves`, `answers (T, n)`: uniform numbers.
+    """
+
+    first: Float[np.ndarray, " n"]
+    moves: Float[np.ndarray, "T n"]
+    answers: Float[np.ndarray, "T n"]
+
+    @classmethod
+    def of(cls, steps: BeliefSteps, runs: int, seed: int | list[int]) -> "Draws":
+        """The chance of so many runs."""
+        generator = np.random.default_rng(seed)
+        return cls(generator.random(runs), generator.random((steps.last, runs)), generator.random((steps.last, runs)))
+
+
+def simulate(steps: BeliefSteps, rule: Rule, draws: Draws, clock: Clock) -> Float[np.ndarray, " n"]:
+    """What a rule leaves in each of some runs: its mean is unbiased. Raises `OutOfTime`."""
+    hidden = steps.hidden
+    x, event = np.nonzero(hidden.root)
+    begun = _place_of(np.cumsum(hidden.root[x, event]), draws.first)
+    x, event = x[begun], event[begun]
+    starts = {number: row / row.sum() for number, row in steps.starts}
+    rows = np.array([starts[number] for number in event.tolist()])
+    total, stacked, actions = steps.unknown(0, rows), RowDraws(hidden.kernel.stacked), hidden.kernel.num_actions
     for time in range(steps.last):
-        if clock.left <= 0:
-            return None
-        distinct, number = np.unique(np.round(rows, _SAME) + 0.0, axis=0, return_inverse=True)
-        number = number.ravel()
-        first = np.zeros(len(distinct), dtype=int)
-        first[number[::-1]] = np.arange(runs)[::-1]
+        clock.check()
+        _, first, number = np.unique(np.round(rows, _SAME) + 0.0, axis=0, return_index=True, return_inverse=True)
         chosen = rule(time, rows[first], clock)
-        paid, place, _, after = steps.taken(time, rows[first], chosen)
-        total += paid[number]
-        mass = after.sum(axis=1)
-        begin = np.searchsorted(place, np.arange(len(distinct) + 1))
-        pick = generator.random(runs)
-        ends = np.cumsum(mass)
-        base = np.concatenate([[0.0], ends])[begin[number]]
-        span = np.concatenate([[0.0], ends])[begin[number + 1]] - base
-        at = np.clip(np.searchsorted(ends, base + pick * span, side="right"), begin[number], begin[number + 1] - 1)
-        rows = after[at] / mass[at, None]
+        paid, place, events, after = steps.taken(time, rows[first], chosen)
+        total += paid[number.ravel()]
+        action = chosen[number.ravel()]
+        x = stacked.draw(x * actions + action, draws.moves[time])
+        shown = steps.answers.shown[:, x] * (steps.answers.action[:, None] == action)
+        sums = np.cumsum(shown, axis=0)
+        answer = (sums <= draws.answers[time] * sums[-1]).sum(axis=0)
+        event = steps.answers.event[answer]
+        key = np.searchsorted(place * steps.num_events + events, number.ravel() * steps.num_events + event)
+        rows = after[key] / after[key].sum(axis=1, keepdims=True)
         total += steps.unknown(time + 1, rows)
-    return float(total.mean()), float(total.std(ddof=1) / np.sqrt(runs))
+    return total
+
+
+def _place_of(sums: Float[np.ndarray, " m"], uniform: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    return np.minimum(np.searchsorted(sums, uniform * sums[-1], side="right"), len(sums) - 1)
 
 
 def _in_batches(steps: BeliefSteps, rule: Rule) -> Rule:
