@@ -83,8 +83,9 @@ def times_of(chain: Chain, *, every: bool = False) -> list[AtTime]:
 
 
 def _value_labels(hidden: Hidden) -> sp.csr_array:
-    assert hidden.each is not None
-    return memo(hidden, _value_labels, lambda: one_hot(hidden.each.value, num_columns(hidden.labels)))
+    each = hidden.each
+    assert each is not None
+    return memo(hidden, _value_labels, lambda: one_hot(each.value, num_columns(hidden.labels)))
 
 
 def _forecast(chain: Chain, time: int) -> sp.csr_array:

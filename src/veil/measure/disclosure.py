@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float
 
 from ..common.checks import Defects, is_number
@@ -262,7 +263,7 @@ def _keep(layer: dict, inside: np.ndarray, seen: tuple[int, ...]) -> None:
 
 def _next_sets(chain: Chain, layer: dict, time: int, clock: Clock) -> dict:
     after: dict[bytes, tuple[np.ndarray, tuple[int, ...]]] = {}
-    moves = [(matrix > 0).astype(float) for matrix in chain.matrices(time)]
+    moves = [sp.csr_array(matrix > 0).astype(float) for matrix in chain.matrices(time)]
     shown = [emitter.by_event > 0 for emitter in chain.hidden.emitters]
     for inside, seen in layer.values():
         clock.check()

@@ -35,7 +35,9 @@ _MOST_POINTS = 256  # of each time, from which lower bounds of new beliefs are m
 _MOST_NUMBERS = 2**27  # of all beliefs together: 1 GiB
 # Shares of the time that is left: for the greedy rule, a first search, the floor, and rules that look ahead.
 _GREEDY_SHARE, _FIRST_SHARE, _FLOOR_SHARE, _RULES_SHARE = 0.15, 0.1, 0.1, 0.6
-_DRAWN_SHARE = 0.85  # instead of the last, where no rule can be followed exactly: bounds are then far apart whatever is done
+_DRAWN_SHARE = (
+    0.85  # instead of the last, where no rule can be followed exactly: bounds are then far apart whatever is done
+)
 _NEAR = 2  # steps that the first rule looks ahead
 _AHEAD = (1, 2, 3)  # steps that rules look ahead in drawn runs
 _RUNS, _MOST_CHUNKS = 200, 100  # drawn at a time, and how often
