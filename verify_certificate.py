@@ -170,7 +170,8 @@ class Problem:
                 transitions.append([self.row(values[a:b], columns[a:b]) if good else [] for good, (a, b) in rows])
             models.append((transitions, *fields.all("rewards, terminal rewards, initial, discount")))
         self.pairs = {"own": (*fields.pair(), [])}
-        self.horizon, bound, over, _ = fields.all("horizon, min return, return over, agent sees observations")
+        self.horizon, bound, over, sees = fields.all("horizon, min return, return over, agent sees observations")
+        require(sees < 2, "the agent does not see its state", NotCovered)
         require(over == ["horizon"] and 0 <= self.horizon <= 2000, "the return is over too many steps", NotCovered)
         given = [(["return"], 1, bound, [one[1] for one in models], [], models[0][4])]
         for _ in range(fields.follows("constraints", 0)):

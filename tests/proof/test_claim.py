@@ -177,7 +177,7 @@ def test_a_bound_over_agents_that_learn_late_just_fits(plain: Certificate):
     blind = veil.MarkovPolicy.uniform(example())
 
     def check(late: DelayedBound | None, **changes: Any) -> None:
-        _check_delayed(replace(plain, delayed=late, **changes), blind)
+        _check_delayed(replace(plain, delayed=late, **changes), example(), blind)
 
     late = DelayedBound(1, 0.5, plain.witness)
     check(late)
@@ -206,7 +206,10 @@ def test_a_bound_over_agents_that_learn_late_just_fits(plain: Certificate):
     seeing = example().replace(agent_sees="state+observations")
     watching = veil.MemoryPolicy.uniform(seeing, veil.ObservationMemory(1, clock=False))
     with pytest.raises(CertificateError, match="the policy acts on the observations"):
-        _check_delayed(replace(plain, delayed=late), watching)
+        _check_delayed(replace(plain, delayed=late), seeing, watching)
+    reading = example().replace(agent_sees="observations")
+    with pytest.raises(CertificateError, match="the policy acts on the observations"):
+        _check_delayed(replace(plain, delayed=late), reading, veil.MarkovPolicy.uniform(reading))
 
 
 def test_pairs_of_a_claim_are_those_of_the_problem(plain: Certificate):
