@@ -32,7 +32,7 @@ class Ladder:
 
     def problem(self) -> veil.Problem:
         found = veil.gallery.load(self.name, sees_initial=self.sees_initial)
-        return found.replace(min_return=self.min_return, agent_sees_observations=True)
+        return found.replace(min_return=self.min_return, agent_sees="state+observations")
 
 
 LADDERS = (

@@ -126,6 +126,13 @@ SECRETS = {
     veil.Visited: Sample(lambda: veil.Visited({"a": [0]}), lambda: veil.Visited({"a": [1]})),
     veil.FirstReached: Sample(lambda: veil.FirstReached({"a": [0]}), lambda: veil.FirstReached({"b": [0]})),
     veil.Masks: Sample(lambda: veil.Masks(["a"], {"a": 1.0}), lambda: veil.Masks(["a"], 2.0)),
+    veil.StateNow: Sample(
+        lambda: veil.StateNow(["a"], ahead=1, weights=[1, 2]), lambda: veil.StateNow(["a"], ahead=2, weights=[1, 2])
+    ),
+    veil.Querying: Sample(
+        lambda: veil.Querying(uniform(), {"left": veil.Observer(np.eye(2))}, 0.5),
+        lambda: veil.Querying(uniform(), ["a"]),
+    ),
     veil.Trajectory: Sample(lambda: veil.Trajectory(), lambda: veil.Trajectory({"a": [0]})),
     veil.Automaton: Sample(
         lambda: veil.Automaton({("q", "x"): "q"}, "q", ["q"], {0: "x"}),
@@ -183,8 +190,8 @@ SAMPLES: dict[type, Sample] = {
 }
 
 
-# Not values: a class to derive from, one that is in a state, one that enumerates, and exceptions.
-APART = {veil.Policy, veil.ObserverFilter, veil.Status, veil.StudyResult}
+# Not values: a class to derive from, one that is in a state, one that enumerates, what a search found, and exceptions.
+APART = {veil.Policy, veil.ObserverFilter, veil.Status, veil.StudyResult, veil.QueryPlan}
 
 
 @pytest.fixture(scope="module")

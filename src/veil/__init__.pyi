@@ -6,6 +6,7 @@ from .common.errors import InputError as InputError
 from .common.errors import TooLargeError as TooLargeError
 from .common.errors import VeilError as VeilError
 from .engine.filter import ObserverFilter as ObserverFilter
+from .engine.querying import Querying as Querying
 from .engine.return_range import max_return as max_return
 from .engine.smoother import smoother as smoother
 from .formats import gallery as gallery
@@ -30,6 +31,8 @@ from .measure.pairs import PairValue as PairValue
 from .measure.pairs import pair_values as pair_values
 from .measure.result import Opacity as Opacity
 from .planning import soft as soft
+from .planning.belief_search import QueryPlan as QueryPlan
+from .planning.belief_search import best_queries as best_queries
 from .planning.compare import Comparison as Comparison
 from .planning.compare import compare as compare
 from .planning.design import design_sensors as design_sensors
@@ -64,6 +67,7 @@ from .problem.secrets.holds import Holds as Holds
 from .problem.secrets.initial_state import InitialState as InitialState
 from .problem.secrets.last_state import LastState as LastState
 from .problem.secrets.state_at import StateAt as StateAt
+from .problem.secrets.state_now import StateNow as StateNow
 from .problem.secrets.trajectory import Trajectory as Trajectory
 from .problem.secrets.visited import FirstReached as FirstReached
 from .problem.secrets.visited import Visited as Visited

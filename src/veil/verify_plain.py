@@ -249,6 +249,7 @@ class Channel:
         self.step, _ = fields.next("secret: memory after a step"), fields.next("secret: memories")
         self.weights = fields.next("secret: weights") or [1.0]
         self.known, self.path = fields.next("secret: agent knows"), fields.optional("secret: path")
+        require(not fields.follows("secret: at each time"), "a secret with a value at every time", NotChecked)
         self.believes = own is not None and fields.follows("belief: doubt")
         while self.believes and fields.place < len(fields.content) and not fields.follows("pair"):
             fields.next(None)
@@ -269,7 +270,8 @@ class Record:
         self.channels = []
         self.channels.append(Channel(fields, self, None, ("own", None, None)))
         own, self.horizon = self.channels[0], fields.next("horizon")
-        bound, over, _ = (fields.next(tag) for tag in ("min return", "return over", "agent sees observations"))
+        bound, over, sees = (fields.next(tag) for tag in ("min return", "return over", "agent sees observations"))
+        require(sees < 2, "the agent does not see its state", NotChecked)
         require(0 <= self.horizon <= MOST_STEPS, "the horizon is too long", NotChecked)
         self.endless = over == ["infinite"]
         terminal = [[model["last"]] * own.memories for model in self.models]

@@ -343,7 +343,8 @@ def _filter(asked: Asked) -> None:
         if watcher.untimed:
             expected = _after_string(case.joint(runs, asked.channel, place), held)
         else:
-            expected = case.joint(runs, asked.channel, place, time + 1).posterior(held)
+            each = bool(case.channels[asked.channel].question.weights)
+            expected = case.joint(runs, asked.channel, place, time + 1).posterior((time, held) if each else held)
         if case.channels[asked.channel].question.is_path:  # the names of paths are for people
             values, expected = list(range(len(found))), dict(enumerate(sorted(expected.values(), reverse=True)))
             found = sorted(found, reverse=True)
@@ -400,7 +401,7 @@ def _smoother(asked: Asked) -> None:
 def _player(asked: Asked) -> None:
     """A run by the public player: it takes actions that the policy takes."""
     case, acting, rng = asked.case, asked.acting, asked.rng
-    world, watcher = case.world, case.channels["own"].watcher
+    world, watcher = case.world, case.watcher(case.reads)
     k = rng.choices(range(len(world.weights)), world.weights)[0]
     asked_for = [one.question for one in case.channels.values()]
     knows = len(world.weights) > 1 and any(one.which_model and one.known is not None for one in asked_for)
@@ -415,7 +416,8 @@ def _player(asked: Asked) -> None:
         event = rng.choices([one for one, _ in shown], [p for _, p in shown])[0]
         events = (*events, event)
         observation = None if event is None or not acting.reads else watcher.written(event, world.actions, time)
-        action = playing.act(world.states[path[-1]], observation)
+        told = not case.is_blind or case.problem.agent.register.size > 1
+        action = playing.act(world.states[path[-1]] if told else None, observation)
         if not world.available[path[-1]][action]:
             raise Wrong(f"the player takes action {action}, which is not available")
         if case.features["memory"].startswith("controller"):

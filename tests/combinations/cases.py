@@ -9,12 +9,13 @@ from typing import Any
 import veil
 
 from .questions import SECRETS, Known, Property, Question, random_property, random_question, register_of
-from .runs import Joint, Path, Runs, Watcher, World, all_runs
+from .runs import EachJoint, Joint, Path, Runs, Watcher, World, all_runs
 from .watchers import OBSERVERS, Seen, masked, observer_of, random_observer
 
 CONSTRAINTS = ("none", "return", "percentage", "reward", "probability", "probability, known", "several")
 PAIRS = ("none", "observer", "secret", "both", "untimed", "belief", "wrong belief", "bounds")
 MASKS = ("none", "visible", "hidden", "cost")
+AGENTS = ("state", "state+observations", "observations", "sensors", "sensors, actions", "sensors, no first")
 MEMORIES = (
     "markov",
     "timed",
@@ -35,11 +36,23 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "pair": PAIRS,
     "mask": MASKS,
     "memory": MEMORIES,
+    "agent": AGENTS,
 }
 """Each feature with its values; the first is the plain one."""
 
 OTHER = "foe"
 """The name of the pair."""
+
+AGENT = "the agent"
+"""The name of what the agent reads, if it has sensors of its own."""
+
+# A memory that an agent can have which does not see its state, in the place of one of states.
+_BLIND = {
+    "states": "observations",
+    "states, no clock": "controller",
+    "zones": "observations, no clock",
+    "features": "timed",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +100,7 @@ class Case:
     masks: list[str]  # the sensors that can be masked
     assumed: Assumed | None = None
     pair_bounds: tuple[float | None, float | None] = (None, None)
+    senses: Watcher | None = None  # what the agent reads, if it has sensors of its own
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -95,14 +109,40 @@ class Case:
         return self.build()
 
     @property
+    def is_blind(self) -> bool:
+        """Whether the agent does not see its state."""
+        return not self.features["agent"].startswith("state")
+
+    @property
+    def reads(self) -> str:
+        """Whose observations the agent receives."""
+        return AGENT if self.senses is not None else "own"
+
+    def watcher(self, name: str) -> Watcher:
+        """What the observer of a channel receives, or the agent."""
+        if name == AGENT:
+            assert self.senses is not None
+            return self.senses
+        return self.channels[name].watcher
+
+    @property
     def horizon(self) -> int:
         """T."""
         return self.world.horizon
 
     def joint(self, runs: Runs, channel: str, watcher: int = 0, length: int | None = None) -> Joint:
         """The joint table of a channel."""
-        problem = self.problem
+        problem, question = self.problem, self.channels[channel].question
         names = problem.secret_values if channel == "own" else problem.only(channel).secret_values
+        if question.weights:  # one row for each time and what was seen until then
+            times = enumerate(question.weights) if length is None else [(length - 1, 1.0)]
+            rows, prior = dict[tuple, dict[Any, Any]](), 0.0
+            for time, weight in times:
+                value = lambda k, path, time=time: self.channels[channel].value(time, path)  # noqa: E731
+                table = runs.joint(value, watcher, time + 1)
+                prior += weight * Joint(table).prior_bits
+                rows |= {(time, y): {z: weight * p for z, p in row.items()} for y, row in table.items() if weight}
+            return EachJoint(rows, list(names), before=prior)
         return Joint(runs.joint(self.channels[channel].value, watcher, length), list(names))
 
 
@@ -113,7 +153,12 @@ def random_case(features: dict[str, str], seed: int, sensors: bool = False) -> C
     """
     features = {name: features.get(name, values[0]) for name, values in FEATURES.items()}
     rng = random.Random(f"{seed} {sorted(features.items())}")
+    blind = not features["agent"].startswith("state")
+    if blind:
+        features["memory"] = _BLIND.get(features["memory"], features["memory"])
     base = _world(features, rng)
+    if blind and "belief" in features["pair"]:  # the uniform policy of the readings is that of the states then
+        base = replace(base, available=[[True, True] for _ in base.states], moves=_everywhere(base))
     states, horizon = len(base.states), base.horizon
     wants = features["mask"] != "none"
     has_sensors = sensors or wants
@@ -132,6 +177,11 @@ def random_case(features: dict[str, str], seed: int, sensors: bool = False) -> C
         if seen is own:  # one sequence of observations
             channels[OTHER] = replace(channels[OTHER], watcher=channels["own"].watcher)
     costs = world.rewards.get("masking")
+    sight, senses = _sight(features, rng, states, horizon)
+    if senses is not None and wants:
+        count, plain = len(masks) + 1, senses
+        shown = lambda time, action, state: plain.shows(time, action // count, state // count)  # noqa: E731
+        senses = replace(senses, shows=shown)
     bounds = _bounds(features, rng, base, world)
 
     def build() -> Any:
@@ -142,7 +192,7 @@ def random_case(features: dict[str, str], seed: int, sensors: bool = False) -> C
             horizon,
             constraints=[one.constraint for one in bounds if one.name != "masking"],
             pairs=[] if pair is None else [pair[2]()],
-            agent_sees_observations=features["memory"].startswith("observations"),
+            agent_sees=sight,
         )
         if not wants:
             return problem
@@ -151,7 +201,25 @@ def random_case(features: dict[str, str], seed: int, sensors: bool = False) -> C
         masking = veil.Masks(masks, {name: price[1 + n] for n, name in enumerate(masks)}, visible=visible)
         return masking.apply(problem, [one.constraint for one in bounds if one.name == "masking"])
 
-    return Case(features, seed, rng, world, channels, bounds, build, base, masks, assumed, limits)
+    return Case(features, seed, rng, world, channels, bounds, build, base, masks, assumed, limits, senses)
+
+
+def _sight(features: dict[str, str], rng: random.Random, states: int, horizon: int) -> tuple[Any, Watcher | None]:
+    """What the agent sees, as veil takes it, and the watcher of its own sensors."""
+    kind = features["agent"]
+    if kind == "state" and features["memory"].startswith("observations"):
+        return "state+observations", None
+    if not kind.startswith("sensors"):
+        return kind, None
+    own = random_observer({"sensors": rng.choice(("plain", "plain", "times", "on steps", "other emissions")),
+                           "sensors, actions": "sees actions", "sensors, no first": "no first"}[kind],
+                          rng, states, horizon, "w", False)  # fmt: skip
+    return own.observer, own.watcher
+
+
+def _everywhere(base: World) -> list[list[list[dict[int, float]]]]:
+    """The moves, where an action that is not available does what another does."""
+    return [[[row or next(one for one in rows if one) for row in rows] for rows in model] for model in base.moves]
 
 
 def _world(features: dict[str, str], rng: random.Random) -> World:
@@ -159,6 +227,7 @@ def _world(features: dict[str, str], rng: random.Random) -> World:
     crowded = features["mask"] != "none"
     models = 2 if features["secret"].startswith("which model") else 1
     reads = features["memory"] in ("observations", "observations, no clock", "history")
+    reads = reads or features["agent"] not in ("state", "state+observations")
     states = 2 if crowded else rng.choice((2, 3, 3))
     short = crowded or (reads and features["pair"] != "none") or features["observer"].startswith("together")
     horizon = 2 if short else rng.choice((2, 3, 3))
@@ -337,7 +406,8 @@ def _pair(
     if kind in ("belief", "wrong belief"):
         table = None
         knows = any("known" in features[name] for name in ("secret", "constraint"))
-        if kind == "wrong belief" and not knows and features["mask"] == "none":
+        blind = not features["agent"].startswith("state")
+        if kind == "wrong belief" and not knows and features["mask"] == "none" and not blind:
             table = []
             for row in base.available:
                 share = rng.randint(1, 7) / 8

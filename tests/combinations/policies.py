@@ -10,6 +10,7 @@ import numpy as np
 
 import veil
 from veil.policy.history import Decisions
+from veil.policy.recall import recall
 from veil.problem.apart import apart
 
 from .cases import Case
@@ -37,7 +38,7 @@ class Acting:
 
     def watchers(self, case: Case, channel: str) -> tuple[tuple[Watcher, ...], int]:
         """The watchers that runs must keep for this policy and a channel, and the place of the channel's own."""
-        found = [case.channels[name].watcher for name in self.reads]
+        found = [case.watcher(name) for name in self.reads]
         wanted = case.channels[channel].watcher
         for place, one in enumerate(found):
             if one is wanted:
@@ -147,7 +148,7 @@ class _Rows:
     def __init__(self, case: Case, memory: Any):
         self.case, self.memory = case, memory
         self.nodes = memory.nodes if isinstance(memory, veil.Controller) else 1
-        self.reads = ("own",) if isinstance(memory, veil.ObservationMemory) else ()
+        self.reads = (case.reads,) if isinstance(memory, veil.ObservationMemory) or case.is_blind else ()
         problem = case.problem
         names = problem.cell_names if isinstance(memory, str) else veil.MemoryPolicy.row_names(problem, memory)
         self.names = names
@@ -157,6 +158,10 @@ class _Rows:
     def available(self) -> list[list[bool]]:
         """Which entries of each row can be taken: by the state that the row's name ends with."""
         world = self.case.world
+        if self.case.is_blind:  # a policy that takes what is not available loses runs, which every comparison shows
+            problem = self.case.problem
+            rows = problem if isinstance(self.memory, str) else recall(problem, self.memory)
+            return rows.available.tolist()
         by_state = dict(zip(world.states, world.available, strict=True))
         found = []
         for name in self.names:
@@ -169,7 +174,8 @@ class _Rows:
         """The name of the row of a part of a run."""
         world = self.case.world
         base = tuple(world.base[s] for s in path)
-        cell = "/".join([*(one(k, base) for one in self.known), world.states[path[-1]]])
+        last = self._reading(time, seen[0]) if self.case.is_blind else world.states[path[-1]]
+        cell = "/".join([*(one(k, base) for one in self.known), last])
         return cell if isinstance(self.memory, str) else f"{cell} ({self._text(time, path, node, seen)})"
 
     def _text(self, time: int, path: Path, node: int, seen: Seen) -> str:
@@ -184,8 +190,15 @@ class _Rows:
             return f"visited zone {', '.join(visited)}" if visited else "no zone visited"
         return self._events(time, seen[0])
 
+    def _reading(self, time: int, events: tuple[Event, ...]) -> str:
+        """The newest reading."""
+        if events[time] is None:
+            return "nothing yet"
+        written = self.case.watcher(self.case.reads).written(events[time], self.case.world.actions, time)
+        return written if isinstance(written, str) else f"({written[0]}, {written[1]})"
+
     def _events(self, time: int, events: tuple[Event, ...]) -> str:
-        watcher = self.case.channels["own"].watcher
+        watcher = self.case.watcher(self.case.reads)
         received = [(t, event) for t, event in enumerate(events) if event is not None][-self.memory.k :]
         names = []
         for t, event in received:

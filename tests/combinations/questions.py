@@ -33,6 +33,8 @@ SECRETS = (
     "which model, known",
     "path",
     "path of groups",
+    "state now",
+    "state now, ahead",
 )
 
 
@@ -45,6 +47,7 @@ class Question:
     known: Known | None = None
     is_path: bool = False
     which_model: bool = False
+    weights: tuple[float, ...] = ()  # of each time, for a secret with a value at every time: `value(time, run)` then
 
 
 Word = list[set[str]]
@@ -122,11 +125,25 @@ def _groups(rng: random.Random, states: int) -> tuple[dict[str, list[int]], Call
     return groups, lambda s: name.get(s, "elsewhere")
 
 
+def _now(rng: random.Random, states: int, horizon: int, ahead: int) -> Question:
+    """A value at every time: where the state is, or whether the run is soon in a set."""
+    weights: Any = [rng.randint(0, 3) / 8 for _ in range(horizon)] + [0.25] if rng.random() < 0.5 else None
+    spread = tuple(weights or [1 / (horizon + 1)] * (horizon + 1))
+    if not ahead and rng.random() < 0.5:
+        groups, name = _groups(rng, states)
+        return Question(veil.StateNow(groups=groups, weights=weights), lambda t, path: name(path[t]), weights=spread)
+    inside = subset(rng, states)
+    soon = lambda t, path: "secret" if set(path[t : t + ahead + 1]) & set(inside) else "elsewhere"  # noqa: E731
+    return Question(veil.StateNow(inside, ahead=ahead, weights=weights), soon, weights=spread)
+
+
 def random_question(
     kind: str, rng: random.Random, states: int, horizon: int, models: int, weights: list[float]
 ) -> Question:
     """A secret of a kind."""
     knows = kind.endswith(", known")
+    if kind.startswith("state now"):
+        return _now(rng, states, horizon, ahead=rng.randint(1, 2) if kind.endswith("ahead") else 0)
     match kind.removesuffix(", known"):
         case "last":
             inside = subset(rng, states)

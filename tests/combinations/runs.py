@@ -178,7 +178,7 @@ class Joint:
         """`H(Z|Y)`."""
         return sum((row_bits(row) for row in self.rows.values()), 0.0)
 
-    @cached_property
+    @property
     def prior_bits(self) -> Weight:
         """`H(Z)`."""
         return row_bits(self.prior)
@@ -232,3 +232,15 @@ class Joint:
                 if p:
                     total += math.inf if q == 0 else -p * math.log2(q)
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class EachJoint(Joint):
+    """The rows `w_t P(z_t, y_0 … y_t)` of all times; `before`: `Σ_t w_t H(Z_t)`."""
+
+    before: Weight = 0.0
+
+    @property
+    def prior_bits(self) -> Weight:
+        """`Σ_t w_t H(Z_t)`."""
+        return self.before

@@ -46,7 +46,7 @@ def remembering_cases(count: int, kind: str, most_runs: int = 20_000, **fixed: b
         fan = spec.num_states * spec.num_actions * spec.num_observations
         if spec.num_states > 1 and spec.horizon > 0 and spec.num_states * fan**spec.horizon < most_runs:
             count -= 1
-            yield RememberingCase(spec, to_problem(spec, rng).replace(agent_sees_observations=True))
+            yield RememberingCase(spec, to_problem(spec, rng).replace(agent_sees="state+observations"))
 
 
 def random_policy(problem: veil.Problem, memory: Memory, seed: int = 0, *, sparse: bool = False) -> MemoryPolicy:

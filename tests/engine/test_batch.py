@@ -92,7 +92,7 @@ def test_a_clock_without_decisions(kind: str):
 )  # fmt: skip
 def test_policies_with_memory(memory: Memory):
     for problem in (masked_problem(3), knowing_problem(3), small_case(2, "automaton").problem, small_case(4).problem):
-        space = make_space(problem.replace(agent_sees_observations=True), memory)
+        space = make_space(problem.replace(agent_sees="state+observations"), memory)
         hold_alone(space, drawn(space, 3, 1))
 
 

@@ -243,7 +243,7 @@ def forever(case, memory: Memory) -> veil.Problem:
     model = case.problem.model
     paid = veil.Model([m.copy() for m in model.matrices], model.rewards, model.initial, 0.5, available=model.available)
     return veil.Problem(paid, case.problem.observer, case.problem.secret, case.problem.horizon,
-                        return_over="infinite", agent_sees_observations=True)  # fmt: skip
+                        return_over="infinite", agent_sees="state+observations")  # fmt: skip
 
 
 @looped(
@@ -278,7 +278,7 @@ def test_a_policy_with_a_clock_plays_on_optimally(memory: Memory):
 
 
 def test_a_product_that_is_too_large_is_refused_before_it_is_made():
-    problem = veil.gallery.load("paper-last-state").replace(agent_sees_observations=True)
+    problem = veil.gallery.load("paper-last-state").replace(agent_sees="state+observations")
     with pytest.raises(veil.TooLargeError, match=r"hidden states of the 36 .* remember less"):
         MemoryPolicy.uniform(problem, StateMemory(10, clock=False))
     with pytest.raises(veil.TooLargeError, match=r"more than 2\^62 values"):
@@ -286,7 +286,7 @@ def test_a_product_that_is_too_large_is_refused_before_it_is_made():
 
 
 def test_a_larger_product_is_sparse_and_right():
-    problem = veil.gallery.load("paper-last-state").replace(agent_sees_observations=True)
+    problem = veil.gallery.load("paper-last-state").replace(agent_sees="state+observations")
     policy = veil.MarkovPolicy.softmax(np.random.default_rng(2).normal(size=(36, 5)), problem)
     expected = veil.opacity(problem, policy, "exact").bits
     for memory in (StateMemory(2), ObservationMemory(4), ZoneMemory([[0], [7, 8], [35]])):
@@ -295,6 +295,6 @@ def test_a_larger_product_is_sparse_and_right():
 
 
 def test_an_agent_who_sees_nothing_cannot_remember_it():
-    problem = veil.gallery.load("paper-last-state").replace(agent_sees_observations=False)
-    with pytest.raises(veil.InputError, match=r"StateMemory\(k\).*agent_sees_observations=True"):
+    problem = veil.gallery.load("paper-last-state").replace(agent_sees="state")
+    with pytest.raises(veil.InputError, match=r"StateMemory\(k\).*agent_sees='state\+observations'"):
         build(problem, ObservationMemory(1))

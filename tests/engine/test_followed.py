@@ -114,7 +114,7 @@ def test_every_run_of_a_policy_on_histories(secret: str, told_at: int | None):
         moves[0, 0] = [0.0, 0.4, 0.6]
         model = veil.Model(moves, rng.normal(size=(3, 2)), [0.0, 0.3, 0.7], 0.9, rng.normal(size=3))
         problem = veil.Problem(
-            model, veil.Observer(emissions, **watcher), SECRETS[secret], 2, agent_sees_observations=True
+            model, veil.Observer(emissions, **watcher), SECRETS[secret], 2, agent_sees="state+observations"
         )
         policy = full_history(problem, rng, told_at)
         runs = all_runs(problem, chosen(problem, policy))
@@ -148,7 +148,9 @@ def test_an_action_that_is_not_available_is_named():
     moves = np.full((3, 2, 3), 1 / 3)
     moves[1, 0] = moves[2, 1] = 0.0
     model = veil.Model(moves, np.zeros((3, 2)), 0, available=[[True, True], [False, True], [True, False]])
-    problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({0}), 2, agent_sees_observations=True)
+    problem = veil.Problem(
+        model, veil.Observer(np.ones((3, 1))), veil.LastState({0}), 2, agent_sees="state+observations"
+    )
     policy = full_history(problem, np.random.default_rng(0))
     with pytest.raises(veil.InputError, match="time 1: state 's1' takes action 'a0', which is not available there"):
         follow(problem, policy)
@@ -157,7 +159,7 @@ def test_an_action_that_is_not_available_is_named():
 @pytest.mark.parametrize("told_at", [0, 1])
 def test_what_the_graph_holds_impossible_stays_so_where_the_policy_is_told_its_place(told_at: int):
     model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [0.5, 0.5])
-    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({0}), 2, agent_sees_observations=True)
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({0}), 2, agent_sees="state+observations")
     policy = full_history(problem, np.random.default_rng(0), told_at)
     first, following = policy.first.copy(), [table.copy() for table in policy.following]
     (following[0][0] if told_at else first)[1] = -1  # the second event after the first, or at once

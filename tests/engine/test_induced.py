@@ -61,7 +61,7 @@ def test_every_kind_of_watcher(timed: bool, sees_actions: bool, on_actions: bool
 @looped("memory", [veil.ObservationMemory(1), veil.ObservationMemory(2), veil.StateMemory(1), veil.Controller(2)])
 def test_policies_that_remember(memory: object):
     problem = gallery.load("two-rooms")
-    problem = veil.Problem(problem.model, problem.observer, problem.secret, 3, agent_sees_observations=True)
+    problem = veil.Problem(problem.model, problem.observer, problem.secret, 3, agent_sees="state+observations")
     rows = len(veil.MemoryPolicy.row_names(problem, memory))  # pyright: ignore[reportArgumentType]
     uniform = veil.MemoryPolicy.uniform(problem, memory)  # pyright: ignore[reportArgumentType]
     noise = np.random.default_rng(rows).normal(size=uniform.probabilities.shape)

@@ -132,7 +132,7 @@ def _matrix_seeds() -> list[dict[str, np.ndarray]]:
 @cache
 def _policies() -> tuple[veil.Problem, list[veil.Policy]]:
     problem = gallery.load("two-rooms")
-    problem = veil.Problem(problem.model, problem.observer, problem.secret, 2, agent_sees_observations=True)
+    problem = veil.Problem(problem.model, problem.observer, problem.secret, 2, agent_sees="state+observations")
     memories = [veil.ObservationMemory(1), veil.StateMemory(1), veil.Controller(2), veil.ZoneMemory(["vault"])]
     return problem, [
         veil.MarkovPolicy.uniform(problem),

@@ -25,7 +25,7 @@ _LINES = (
     "[observer.mutes.x]", "[secret.groups]", "[secret.labels]", "[solve.memory]", "[[grid.starts]]", "[[grid.goals]]",
     "[[file.rewards]]", "cell = [0, 0]", "weight = 2", "reward = 1", "rows = 3", "columns = 3", "rest = 'x'", "noise = 0.1",
     "variables = ['state']", "readings = 'single'", "sees_initial = false", "sees_actions = true", "states = [0, 1]",
-    "agent_sees_observations = true", "return_over = 'infinite'", "discount = 0.5", "goals_pay_last = true", "path = 'x.npz'",
+    "agent.sees = 'observations'", "return_over = 'infinite'", "discount = 0.5", "goals_pay_last = true", "path = 'x.npz'",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from veil.formats import gallery
 
 def watched(name: str = "two-rooms", horizon: int = 3) -> veil.Problem:
     problem = gallery.load(name)
-    return veil.Problem(problem.models, problem.observer, problem.secret, horizon, agent_sees_observations=True)
+    return veil.Problem(problem.models, problem.observer, problem.secret, horizon, agent_sees="state+observations")
 
 
 def policies(problem: veil.Problem) -> dict[str, Any]:

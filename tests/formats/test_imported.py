@@ -89,9 +89,9 @@ def test_rewards_by_expressions_add_up():
 
 def test_problems():
     read = line().observing("door", noise=0.1).paying({"x=3": 1})
-    problem = read.problem("x=3", 5, min_return="50%", name="walk", agent_sees_observations=True)
+    problem = read.problem("x=3", 5, min_return="50%", name="walk", agent_sees="state+observations")
     assert problem.name == "walk"
-    assert problem.agent_sees_observations
+    assert problem.agent_sees == "state+observations"
     assert isinstance(problem.secret, veil.LastState)
     assert read.problem(veil.StateAt(2, [1]), 3).secret_values
     other = Observer(np.eye(4))

@@ -78,7 +78,7 @@ def test_history_policies_come_back(horizon: int, told_at: int | None, tmp_path:
 def test_a_history_policy_that_sees_actions_comes_back(tmp_path: Path):
     first = watched(horizon=2)
     shown = veil.Observer(first.observer.emissions, ["seen", "not"], sees_actions=True, sees_initial=False)
-    problem = veil.Problem(first.models, shown, first.secret, 2, agent_sees_observations=True)
+    problem = veil.Problem(first.models, shown, first.secret, 2, agent_sees="state+observations")
     comes_back(problem, solve_game(problem, gap=0.2).policy(problem), tmp_path)
 
 

@@ -107,12 +107,12 @@ def test_a_graph_is_the_one_listed():
 
 
 def test_switches_of_a_problem():
-    text = "agent_sees_observations = true\n" + GRAPH.replace(
+    text = "agent.sees = 'state+observations'\n" + GRAPH.replace(
         "sees_actions = false", "sees_actions = true\nsees_initial = false"
     )
     secret = InitialState({"port": ["harbour"], "inland": ["mill"]})
     watcher = graph_observer(sees_actions=True, sees_initial=False)
-    assert same(text, Problem(graph_model(), watcher, secret, 3, 0.5, agent_sees_observations=True))
+    assert same(text, Problem(graph_model(), watcher, secret, 3, 0.5, agent_sees="state+observations"))
 
 
 @looped(
@@ -192,7 +192,7 @@ def test_a_watcher_of_variables_and_noise():
     ],
 )
 def test_memories(given: str, expected: object):
-    text = "agent_sees_observations = true\n" + GRID.replace('memory = "timed"', f"memory = {given}")
+    text = "agent.sees = 'state+observations'\n" + GRID.replace('memory = "timed"', f"memory = {given}")
     assert read_scenario(text).settings["memory"] == expected
 
 

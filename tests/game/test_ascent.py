@@ -24,7 +24,7 @@ def two_states(
     """Two states, between which each action chooses with its own odds; the second action is paid."""
     moves = np.array([[[0.5, 0.5], [0.9, 0.1]], [[0.5, 0.5], [0.2, 0.8]]])
     model = veil.Model(moves, np.array([reward, reward]), np.array(start))
-    return veil.Problem(model, veil.Observer(np.array(emission)), secret, horizon, agent_sees_observations=True)
+    return veil.Problem(model, veil.Observer(np.array(emission)), secret, horizon, agent_sees="state+observations")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def case(seed: int, *, states: bool = False) -> tuple[veil.Problem, np.ndarray |
     rewards = rng.uniform(size=(problem.num_states, problem.num_actions))
     problem = problem.replace(model=veil.Model(model.transitions, rewards, model.initial))
     share = f"{rng.choice((30, 60, 90))}%"
-    return problem.replace(agent_sees_observations=True, min_return=share if rng.random() < 0.7 else None), group
+    return problem.replace(agent_sees="state+observations", min_return=share if rng.random() < 0.7 else None), group
 
 
 def history_choice(problem: veil.Problem, policy: HistoryPolicy):
@@ -167,7 +167,9 @@ def test_a_path_of_one_state() -> None:
     """Horizon 0: the secret is the group of the first state, and there is nothing to decide."""
     model = veil.Model(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1)), [0.5, 0.25, 0.25])
     observer = veil.Observer(np.ones((3, 1)))
-    problem = veil.Problem(model, observer, veil.Trajectory({"a": [0], "b": [1, 2]}), 0, agent_sees_observations=True)
+    problem = veil.Problem(
+        model, observer, veil.Trajectory({"a": [0], "b": [1, 2]}), 0, agent_sees="state+observations"
+    )
     found = veil.solve(problem, method="game", progress=False)
     assert found.opacity.bits == pytest.approx(1.0, abs=1e-12)
     assert found.certificate is not None

@@ -209,7 +209,7 @@ def test_a_policy_can_be_executed_where_the_agent_knows_what_it_acts_on(states: 
         agent_knows=knows,
     )  # fmt: skip
     model = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), [0.5, 0.5])
-    problem = veil.Problem(model, veil.Observer(np.eye(2)), secret, 2, agent_sees_observations=True)
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), secret, 2, agent_sees="state+observations")
     result = solve_game(problem, gap=0.1)
     assert result.executable is executable
     assert result.policy(problem).executable is executable

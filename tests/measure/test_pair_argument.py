@@ -93,10 +93,10 @@ def test_a_pair_that_does_not_exist_is_named_with_those_that_do():
 
 def test_a_history_policy_acts_on_the_own_observer_and_is_measured_by_each_pair():
     """Its events are those of the problem's own observer: a pair with that observer is the problem of another secret."""
-    asks = veil.Problem(MODEL, OWN, veil.InitialState(), 3, agent_sees_observations=True)
+    asks = veil.Problem(MODEL, OWN, veil.InitialState(), 3, agent_sees="state+observations")
     policy = full_history(asks, np.random.default_rng(3))
     problem = veil.Problem(
-        MODEL, OWN, veil.InitialState(), 3, pairs=[veil.Pair("foe", observer=FOE)], agent_sees_observations=True
+        MODEL, OWN, veil.InitialState(), 3, pairs=[veil.Pair("foe", observer=FOE)], agent_sees="state+observations"
     )
     for name in ("opacity", "quantities", "over time", "table"):
         assert CALLS[name](problem, policy, pair="own") == CALLS[name](asks, policy)

@@ -125,7 +125,7 @@ def test_auto_samples_where_the_sequences_do_not_fit():
 
 
 def test_history_policies_are_measured():
-    problem = veil.gallery.load("two-rooms", min_return=None).replace(horizon=3, agent_sees_observations=True)
+    problem = veil.gallery.load("two-rooms", min_return=None).replace(horizon=3, agent_sees="state+observations")
     policy = veil.solve(problem, method="game", certificate=False).policy
     found, table = quantities(problem, policy), veil.measures.joint_table(problem, policy)
     assert found.guess_probability.posterior == pytest.approx(table.guess_probability, abs=1e-15)

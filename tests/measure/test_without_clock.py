@@ -26,7 +26,7 @@ def random_problem(seed: int, *, trajectory: bool = False) -> veil.Problem:
     secrets = [veil.LastState({1}), veil.StateAt(1, {2}), veil.InitialState(), veil.Visited({"two": {2}})]
     if trajectory:
         secrets = [veil.Trajectory(), veil.Trajectory({"low": [0], "high": [1, 2]})]
-    return veil.Problem(model, observer, secrets[seed % len(secrets)], 3 + seed % 2, agent_sees_observations=True)
+    return veil.Problem(model, observer, secrets[seed % len(secrets)], 3 + seed % 2, agent_sees="state+observations")
 
 
 def policies(problem: veil.Problem, seed: int) -> dict[str, TablePolicy]:

@@ -231,7 +231,7 @@ def test_the_summary_leads_with_the_answer():
     free = veil.solve(random_problem(7).replace(min_return=None), **QUICK).summary()
     assert "required" not in free
     assert "price" not in free
-    seeing = random_problem(7).replace(agent_sees_observations=True)
+    seeing = random_problem(7).replace(agent_sees="state+observations")
     told = veil.solve(seeing, memory=veil.ObservationMemory(1), starts=1, iterations=2, **FEW)
     assert told.needs_observations
     assert told.summary().endswith("The agent must see the observations to play this policy.")

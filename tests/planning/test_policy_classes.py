@@ -26,7 +26,7 @@ QUICK: Any = FEW | {"iterations": 3, "starts": 2}
 
 
 def masked() -> veil.Problem:
-    return masked_problem(3).replace(agent_sees_observations=True)
+    return masked_problem(3).replace(agent_sees="state+observations")
 
 
 @pytest.mark.parametrize("words", CLASSES)

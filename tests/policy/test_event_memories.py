@@ -76,7 +76,7 @@ def _problem(**observer) -> veil.Problem:
     )
     seen = veil.Observer(generator.dirichlet(np.ones(2), size=2), **observer)
     other = veil.Pair("other", veil.Observer(generator.dirichlet(np.ones(2), size=2)))
-    return veil.Problem(model, seen, veil.LastState([0]), 2, agent_sees_observations=True, pairs=[other])
+    return veil.Problem(model, seen, veil.LastState([0]), 2, agent_sees="state+observations", pairs=[other])
 
 
 def _endless(problem: veil.Problem) -> veil.Problem:

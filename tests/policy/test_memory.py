@@ -13,7 +13,7 @@ from veil.policy.memory import MemoryPolicy, memory_to_text
 
 
 def watched(horizon: int = 3, **changes) -> veil.Problem:
-    return masked_problem(horizon).replace(agent_sees_observations=True, **changes)
+    return masked_problem(horizon).replace(agent_sees="state+observations", **changes)
 
 
 # Kinds of memory

@@ -14,7 +14,7 @@ from veil.policy.memory import MemoryPolicy
 
 
 def watched(horizon: int = 3, **changes) -> veil.Problem:
-    return masked_problem(horizon).replace(agent_sees_observations=True, **changes)
+    return masked_problem(horizon).replace(agent_sees="state+observations", **changes)
 
 
 def simulate(problem: veil.Problem, policy: MemoryPolicy, generator: np.random.Generator, seed: int):

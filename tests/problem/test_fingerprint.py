@@ -37,7 +37,7 @@ PROBLEM: dict[str, Any] = {
     "horizon": 3,
     "min_return": 0.25,
     "return_over": "horizon",
-    "agent_sees_observations": False,
+    "agent_sees": "state",
 }
 AUTOMATON: dict[str, Any] = {
     "transitions": {("out", "far"): "out", ("out", "near"): "in", ("in", "far"): "in", ("in", "near"): "in"},
@@ -127,7 +127,7 @@ MANY = {
     "a share as threshold": build(min_return="25%"),
     "a share of nothing": build(min_return="0%"),
     "over an infinite horizon": build(return_over="infinite", terminal_rewards=None),
-    "the agent sees": build(agent_sees_observations=True),
+    "the agent sees": build(agent_sees="state+observations"),
 }
 
 

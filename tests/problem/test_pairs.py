@@ -85,7 +85,7 @@ def test_a_policy_that_acts_on_what_one_observer_sees() -> None:
     """Measured against another observer, whose observations it does not read: over all runs, one by one."""
     problem, two = random_case(1)
     whole = problem.replace(
-        pairs=[veil.Pair("a", two)], agent_sees_observations=True, horizon=3, secret=veil.LastState({0})
+        pairs=[veil.Pair("a", two)], agent_sees="state+observations", horizon=3, secret=veil.LastState({0})
     )
     uniform = veil.MemoryPolicy.uniform(whole, veil.ObservationMemory(1))
     rng = np.random.default_rng(3)

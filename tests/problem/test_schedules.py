@@ -147,7 +147,7 @@ def test_certificates(kind: str) -> None:
     best = veil.solve(problem, method="game", certificate=False)
     expected = bits(problem, table, watchers)
     tried = [(veil.MarkovPolicy(table), expected), (best.policy, best.opacity.bits)]
-    seeing = problem.replace(agent_sees_observations=True)
+    seeing = problem.replace(agent_sees="state+observations")
     for memory in (veil.StateMemory(1), veil.ObservationMemory(1)):
         uniform = veil.MemoryPolicy.uniform(seeing, memory)
         random = veil.MemoryPolicy(memory, distributions(np.random.default_rng(2), *uniform.probabilities.shape))

@@ -21,7 +21,7 @@ KINDS = ("markov", "timed", "states", "zones", "controller", "observations", "hi
 
 
 def seeing(problem: veil.Problem) -> veil.Problem:
-    return problem.replace(agent_sees_observations=True)
+    return problem.replace(agent_sees="state+observations")
 
 
 def random_problem(seed: int, work: int = 1500, most_pairs: int = 5000) -> veil.Problem:

@@ -188,7 +188,7 @@ def test_a_certificate_for_agents_that_learn_late(seed: int):
         assert found.delayed is not None
         assert (proof.delayed.delay, proof.delayed.upper) == (1, found.delayed + 2.0**-40)
         assert proof.lower <= proof.delayed.upper <= proof.upper - 1e-4
-    seeing = problem.replace(agent_sees_observations=True)
+    seeing = problem.replace(agent_sees="state+observations")
     watching = veil.MemoryPolicy.uniform(seeing, veil.ObservationMemory(1))
     assert certify(seeing, watching, 20.0, gap=1e-2).delayed is None
 

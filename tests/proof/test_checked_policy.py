@@ -27,7 +27,7 @@ def forged(policy: Any, **changes: Any) -> Any:
 
 def remembering() -> tuple[veil.Problem, HistoryPolicy]:
     """The example over two steps, its secret settled at time 1, and a policy of what was seen first."""
-    problem = example().replace(secret=veil.StateAt(1, {1}), horizon=2, agent_sees_observations=True)
+    problem = example().replace(secret=veil.StateAt(1, {1}), horizon=2, agent_sees="state+observations")
     following = (np.array([[0, 1], [-1, -1]]), np.array([[0, 1], [0, 1]]))
     rows = [
         Decisions(np.array([0]), np.array([0]), np.array([-1]), np.ones((1, 1))),

@@ -83,7 +83,7 @@ SECRETS: dict[str, Callable[[], Any]] = {
 def problem(secret: str = "last", watcher: str = "states", horizon: int = 4, **changes: Any) -> veil.Problem:
     """The small problem with a secret and a watcher; `changes` as for `Problem.replace`."""
     models = [model(1), model(3)] if secret.startswith("model") else model(1)
-    made = veil.Problem(models, observer(watcher), SECRETS[secret](), horizon, agent_sees_observations=True)
+    made = veil.Problem(models, observer(watcher), SECRETS[secret](), horizon, agent_sees="state+observations")
     return made.replace(**changes)
 
 

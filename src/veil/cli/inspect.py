@@ -85,7 +85,7 @@ def _inspect_model(path: str, options: list[str] | None, as_json: bool) -> None:
 def _size(problem: "Problem") -> Document:
     from ..engine.compile import build
 
-    model, hidden = problem.model, build(problem.with_clock())
+    model, hidden = problem.model, build(problem.with_clock(), "markov")
     transitions = sum(one.num_transitions for one in problem.models)
     return {
         "models": len(problem.models),
@@ -96,7 +96,7 @@ def _size(problem: "Problem") -> Document:
         "available_actions": int(model.available.sum()),
         "observer_sees_actions": problem.observer.sees_actions,
         "observer_sees_start": problem.observer.sees_first,
-        "agent_sees_observations": problem.agent_sees_observations,
+        "agent_sees": problem.agent_sees if isinstance(problem.agent_sees, str) else "readings of its own",
         "secret_time": hidden.split_time,
         "discount": problem.discount,
         "return_over": problem.return_over,

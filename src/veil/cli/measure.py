@@ -217,7 +217,7 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
         }
         document["bits_over_time"] = bits_over_time(problem, policy, pair=pair)
         costs: dict[str, float] = {}
-        if policy.needs_observations and problem.channel(pair).receives == 0:
+        if policy.acts_on_observer(problem, pair):
             pass  # what it does without a sensor is not defined
         elif observer.sensors:
             costs = sensor_costs(problem, policy, pair=pair)

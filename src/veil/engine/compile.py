@@ -15,7 +15,8 @@ from ..common.errors import TooLargeError
 from ..common.memo import memo
 from ..common.numbering import ragged
 from ..policy.memories import Memory, PolicyMemory
-from ..policy.recall import recall
+from ..policy.recall import base_rows, recall, sensing
+from ..problem.agent import Reading
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.product import Product, explore
@@ -29,8 +30,8 @@ _MOST_NUMBERS = 2**28  # transition probabilities of a product: 2 GiB
 _AT_ONCE = 2**17  # hidden states whose steps are followed at a time
 
 
-def build(problem: Problem, memory: PolicyMemory = "markov") -> Hidden:
-    """The hidden chain of a problem's own channel that a policy with this memory drives.
+def build(problem: Problem, memory: PolicyMemory | None = None) -> Hidden:
+    """The hidden chain of a problem's own channel that a policy with this memory drives; None: one that sees its state.
 
     Cost: linear in the number of its transitions; problems are immutable, so it is built once for each, and each memory.
 
@@ -40,6 +41,8 @@ def build(problem: Problem, memory: PolicyMemory = "markov") -> Hidden:
     if isinstance(memory, Memory):
         rows = recall(problem, memory)
         return memo(problem, (build, rows.memory), lambda: _of_product(problem, rows.product, *rows.rows))
+    if memory is not None and problem.reading is not None:
+        return memo(problem, (build, "readings"), lambda: _of_readings(problem))
     return memo(problem, build, lambda: _built(problem))
 
 
@@ -69,9 +72,9 @@ def _of_model(problem: Problem) -> Hidden:
     model, rest = np.divmod(kept, num_memories * num_states)
     held, state = np.divmod(rest, num_states)
     first, emitters = emission_tables(problem, state)
-    cell = problem.channels[0].known[model, held] * num_states + state
+    cell, rows = problem.row_of(model, held, state), problem.informed.num_cells
     parts = model, held, state
-    return _hidden(problem, parts, matrices, start, scaled_rows(start, first), emitters, cell, problem.num_cells)
+    return _hidden(problem, parts, matrices, start, scaled_rows(start, first), emitters, cell, rows)
 
 
 def _of_times(problem: Problem) -> Hidden:
@@ -79,13 +82,22 @@ def _of_times(problem: Problem) -> Hidden:
     return _explored(problem, [TimeRegister(problem.horizon)])[0]
 
 
+def _of_readings(problem: Problem) -> Hidden:
+    """The chain of an agent that acts on its newest reading, which is a register."""
+    product = explore(problem, sensing(problem), _span(problem), "the agent's reading")
+    return _of_product(problem, product, np.arange(problem.num_cells), base_rows(problem, product))
+
+
+def _span(problem: Problem) -> int | None:
+    return None if problem.return_over == "infinite" else problem.horizon
+
+
 def _explored(problem: Problem, registers: list[Register]) -> tuple[Hidden, Int[np.ndarray, " N"]]:
     """The chain with further registers that no policy acts on, and the value of the last of them."""
-    span = None if problem.return_over == "infinite" else problem.horizon
-    product = explore(problem, registers, span, "the time" if len(registers) == 1 else "a further secret")
+    product = explore(problem, registers, _span(problem), "the time" if len(registers) == 1 else "a further secret")
     model, held, state, *_, value = product.parts
-    cell = problem.channels[0].known[model, held] * problem.num_states + state
-    return _of_product(problem, product, np.arange(problem.num_cells), cell), value
+    cell = problem.row_of(model, held, state)
+    return _of_product(problem, product, np.arange(problem.informed.num_cells), cell), value
 
 
 def _of_product(problem: Problem, product: Product, rows: Int[np.ndarray, " C"], cell: Int[np.ndarray, " N"]) -> Hidden:
@@ -110,7 +122,10 @@ def _of_product(problem: Problem, product: Product, rows: Int[np.ndarray, " C"],
         table = sp.csr_array((np.ones(len(entered)), (entered, newest[entered] - 1)), shape=(size, events))
         emitters = (Emitter(np.ones(problem.num_actions * product.nodes, dtype=bool), table),)
     matrices = _matrices(product)
-    return _hidden(problem, (model, held, state), matrices, start, first, emitters, cell, len(rows), product.nodes)
+    parts, sees_state = (model, held, state), Reading not in found
+    return _hidden(
+        problem, parts, matrices, start, first, emitters, cell, len(rows), product.nodes, sees_state=sees_state
+    )
 
 
 def _hidden(
@@ -123,6 +138,8 @@ def _hidden(
     cell: Int[np.ndarray, " N"],
     num_cells: int,
     nodes: int = 1,
+    *,
+    sees_state: bool = True,
 ) -> Hidden:
     """The chain over hidden states of which the model, the memory and the state are given."""
     model, held, state = parts
@@ -132,7 +149,10 @@ def _hidden(
         start=start,
         first=first,
         emitters=emitters,
-        paid=tuple(one if nodes == 1 else one.repeated(nodes) for one in _paid(problem, model, held, state)),
+        paid=tuple(
+            one if nodes == 1 else one.repeated(nodes)
+            for one in _paid(problem, model, held, state, sees_state=sees_state)
+        ),
         cell=cell,
         num_cells=num_cells,
         state=state,
@@ -142,17 +162,23 @@ def _hidden(
         split_time=table.time,
         horizon=problem.horizon,
         path=None if table.path is None else table.path[state],
+        each=None if table.each is None else table.each.at(state),
         written=Written.by(problem.observer),
     )
 
 
 def _paid(
-    problem: Problem, model: Int[np.ndarray, " N"], held: Int[np.ndarray, " N"], state: Int[np.ndarray, " N"]
+    problem: Problem,
+    model: Int[np.ndarray, " N"],
+    held: Int[np.ndarray, " N"],
+    state: Int[np.ndarray, " N"],
+    *,
+    sees_state: bool,
 ) -> tuple[Paid, ...]:
     """The quantities on hidden states, given by their parts."""
     models, after = problem.models, None
     if problem.return_over == "infinite":
-        after = Afterwards(models, model, state, len(models) == 1 or problem.agent.knows_model)
+        after = Afterwards(models, model, state, sees_state and (len(models) == 1 or problem.agent.knows_model))
     terminals = problem.channels[0].terminals
     return tuple(
         Paid(one.paid[model, state], last[model, held, state], one.discount, None if number else after)

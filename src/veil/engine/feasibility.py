@@ -103,7 +103,7 @@ def target(problem: Problem, one: Bound, *, is_threshold: bool = False) -> Targe
 
 def quantity_range(problem: Problem, quantity: int) -> ReturnRange:
     """The smallest and the largest value of a quantity over all policies that know the hidden state; found once."""
-    if quantity == 0 and not is_blind(problem):
+    if quantity == 0 and not is_blind(problem.informed):
         return return_extremes(problem)
     return memo(problem, (quantity_range, quantity), lambda: _range(problem, quantity))
 
@@ -111,7 +111,7 @@ def quantity_range(problem: Problem, quantity: int) -> ReturnRange:
 def _range(problem: Problem, quantity: int) -> ReturnRange:
     play = _play(problem, (build(problem.with_clock()).paid[quantity],))
     largest, smallest = (float(play.best(np.array([sign]))[1][0]) for sign in (1.0, -1.0))
-    exact = len(problem.models) == 1 or problem.agent.knows_model
+    exact = problem.agent.sees_state and (len(problem.models) == 1 or problem.agent.knows_model)
     return ReturnRange(min(smallest, largest), largest, exact)
 
 

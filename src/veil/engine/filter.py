@@ -24,7 +24,7 @@ class ObserverFilter:
     """An observer that knows the model and the policy and takes in observations one by one.
 
     Before the secret's time τ the posterior is a forecast, `P(z | o_0 … o_t)` of a value still to come; from τ on it is
-    what is known of a value already fixed.
+    what is known of a value already fixed. Of a secret with a value at every time it is about that of the newest time.
 
     An observer without a clock does not notice silent observations, and does not know when the others came. What it believes
     after a string is what it believes if the run is over with that string; if the run cannot be over with it, what it believes
@@ -37,7 +37,9 @@ class ObserverFilter:
 
     def __init__(self, problem: Problem, policy: Policy, *, pair: str = OWN):
         chain, self.problem = make_chain(problem, policy, pair=pair), problem.only(pair)
-        self._chain, self._values = value_chain(chain), value_names(self.problem, chain)
+        each = chain.hidden.each is not None and chain.written is None
+        self._chain = chain if each else value_chain(chain)
+        self._values = value_names(self.problem, chain)
         self.reset()
 
     def __repr__(self) -> str:

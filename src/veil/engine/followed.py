@@ -119,6 +119,7 @@ class Followed:
             split_time=split,
             horizon=hidden.horizon,
             path=None if hidden.path is None else hidden.path[x],
+            each=None if hidden.each is None else hidden.each.at(x),
             written=self.written,
         )
         return product, np.concatenate([layer.choice for layer in self.layers])[None]
@@ -143,7 +144,8 @@ def _with_secret(problem: Problem, table: SecretTable) -> tuple[Hidden, Hidden]:
     label = np.broadcast_to(table.label, (len(problem.models), *table.label.shape[1:]))
     labels = one_hot(label[hidden.model_index, held, hidden.state], len(table.value_names))
     path = None if table.path is None else table.path[hidden.state]
-    return hidden, replace(hidden, labels=labels, split_time=table.time, path=path)
+    each = None if table.each is None else table.each.at(hidden.state)
+    return hidden, replace(hidden, labels=labels, split_time=table.time, path=path, each=each)
 
 
 def follow(problem: Problem, policy: HistoryPolicy, pair: str = OWN) -> Followed:

@@ -13,6 +13,7 @@ from ..common.memo import kept, memo
 from ..common.numbering import ragged
 from ..policy.player import Observation
 from ..problem.problem import Problem
+from ..problem.secrets.secret import EachTime
 from .kernel import Kernel, num_columns, num_rows
 from .paid import Paid
 from .written import Written
@@ -93,7 +94,8 @@ class Hidden:
     `split_time`, a one for the value of x, or a forecast of a later value; the row is empty if x cannot occur then.
     `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a bracket. `paid` are
     `problem.quantities`, the return first. If the secret is a whole path, `path[x]` is what it shows of x, and `labels`
-    has one value. `written` is what an observer without a clock holds of the events; None if the observer has one.
+    has one value. If it has a value at every time, that is `each`, over hidden states. `written` is what an observer without
+    a clock holds of the events; None if the observer has one.
     """
 
     kernel: Kernel
@@ -112,6 +114,7 @@ class Hidden:
     reveals_last: bool = False
     path: Int[np.ndarray, " N"] | None = None
     written: Written | None = None
+    each: EachTime | None = None
 
     @property
     def num_states(self) -> int:

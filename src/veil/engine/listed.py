@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
-from ..common.errors import TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..common.memo import memo
 from ..common.numbering import number_keys, ragged
 from ..problem.problem import Problem
@@ -52,8 +52,23 @@ def list_paths(hidden: Hidden) -> Listed:
 
 
 def value_chain(chain: Chain) -> Chain:
-    """The chain with a secret that has its value at one time: one for each path if the secret is a whole path."""
+    """The chain with a secret that has its value at one time: one for each path if the secret is a whole path.
+
+    **Raises:** `InputError` if the secret has a value at every time.
+    """
+    refuse_each_time(chain.hidden)
     return chain if chain.hidden.path is None else list_paths(chain.hidden).chain(chain)
+
+
+def refuse_each_time(hidden: Hidden) -> None:
+    """Raise `InputError` if the secret has a value at every time, for what needs one value."""
+    if hidden.each is not None:
+        raise InputError(
+            "secret",
+            [
+                "it has a value at every time, and this is about one value: take LastState or StateAt for one of the times"
+            ],
+        )
 
 
 def value_names(problem: Problem, chain: Chain) -> tuple[str, ...]:

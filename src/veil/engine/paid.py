@@ -17,8 +17,8 @@ from ..problem.model import Model
 class Afterwards:
     """The best continuation after the horizon, in state `state[x]` of model `index[x]` for each state x of a chain.
 
-    `is_known`: whether the agent knows which model runs, and can follow that continuation; `sign`: −1 if the rewards are
-    negated.
+    `is_known`: whether the agent knows its state and which model runs, and can follow that continuation; `sign`: −1 if the
+    rewards are negated.
     """
 
     models: tuple[Model, ...]
@@ -60,15 +60,16 @@ class Paid:
     def last(self) -> Float[np.ndarray, " N"]:
         """What the state of time T is worth to a time-dependent policy: the terminal reward, or the best continuation.
 
-        **Raises:** `InputError` if the agent does not know in which model it would have to continue.
+        **Raises:** `InputError` if the agent does not know in which state or model it would have to continue.
         """
         if self.after is None:
             return self.terminal
         if not self.after.is_known:
             raise InputError(
                 "return over an infinite horizon",
-                ["a time-dependent policy plays on optimally after its last table, and an agent who does not know which"
-                 " model runs cannot: use a Markov policy, WhichModel(agent_knows=True), or return_over='horizon'"],
+                ["a time-dependent policy plays on optimally after its last table, and an agent who does not know its state"
+                 " or which model runs cannot: use a Markov policy, WhichModel(agent_knows=True), agent_sees='state', or"
+                 " return_over='horizon'"],
             )  # fmt: skip
         return self.after.values
 

@@ -16,7 +16,7 @@ from ..problem.model import Model
 from ..problem.problem import Problem, check_problem
 from ..problem.return_rounding import return_rounding
 from .additive import Play, expected_values
-from .chain import sum_by_cell
+from .chain import Chain, sum_by_cell
 from .compile import build
 from .paid import Afterwards, Paid, action_values, steps_paid
 
@@ -65,12 +65,15 @@ def return_extremes(problem: Problem) -> ReturnRange:
 
     `Q_t(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) max_a' Q_{t+1}(s',a')`, from the terminal rewards on; over an infinite horizon
     its fixed point. Exact, and reached by a time-dependent policy (over an infinite horizon: by a stationary
-    one), unless several models may run and the agent does not know which. The largest is the return of that policy, rounded
-    down (exactly where the problem is small, else by the bound on the rounding error), so that it can be asked for.
+    one), unless several models may run and the agent does not know which, or it does not see its state. The largest is the
+    return of that policy, rounded down (exactly where the problem is small, else by the bound on the rounding error), so that
+    it can be asked for.
 
     An agent that does not know the model cannot act on it, so what is best in each model is then only a bound. It is taken
     one step less loosely, since the first action in a state serves all models: `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`,
-    which bounds every policy, with memory or without.
+    which bounds every policy, with memory or without. Of an agent that does not see its state the ends are those of one that
+    does: what its readings allow is a partially observable problem, of which a search finds good policies, and no largest
+    return is known.
 
     Cost: `O(T · nnz(P))`, once for each problem.
     """
@@ -79,6 +82,8 @@ def return_extremes(problem: Problem) -> ReturnRange:
 
 
 def _extremes(problem: Problem) -> ReturnRange:
+    if not problem.agent.sees_state:
+        return replace(return_extremes(problem.informed), exact=False)
     largest = _largest(problem)
     return ReturnRange(
         smallest=min(_end(problem, -1.0), largest),  # where all policies earn the same, rounding may differ
@@ -90,8 +95,9 @@ def _extremes(problem: Problem) -> ReturnRange:
 def max_return(problem: Problem) -> float:
     """The largest expected return that any policy can reach; see `return_extremes`.
 
-    Where several models may run and the agent does not know which (`WhichModel(agent_knows=False)`), this is an upper
-    bound on it: no policy gets more, and perhaps none gets as much (`return_extremes(problem).exact` is then False).
+    Where several models may run and the agent does not know which (`WhichModel(agent_knows=False)`), and of an agent that
+    does not see its state (`agent_sees`), this is an upper bound on it: no policy gets more, and perhaps none gets as much
+    (`return_extremes(problem).exact` is then False).
     """
     return return_extremes(problem).largest
 
@@ -147,7 +153,11 @@ def check_feasible(problem: Problem) -> None:
 
 
 def is_blind(problem: Problem) -> bool:
-    """Whether more than one model may run and the agent does not know which."""
+    """Whether the agent does not see its state, or does not know which of several models runs."""
+    return not problem.agent.sees_state or _cannot_tell_models(problem)
+
+
+def _cannot_tell_models(problem: Problem) -> bool:
     return not problem.agent.knows_model and int(np.count_nonzero(problem.secret_table.prior)) > 1
 
 
@@ -164,7 +174,7 @@ def _end(problem: Problem, sign: float) -> float:
         starts.append(weight * model.initial)
         first.append(values.pop() if values else paid.terminal[:, None])
         total += weight * offset
-    if is_blind(problem) and first[0].shape[1] > 1:
+    if _cannot_tell_models(problem) and first[0].shape[1] > 1:
         total += float(_pooled(problem, starts, first).max(axis=1).sum())
     else:
         total += sum(float(start @ values.max(axis=1)) for start, values in zip(starts, first, strict=True))
@@ -205,10 +215,10 @@ def best_action_values(problem: Problem, model: Model, sign: float = 1.0) -> lis
 def _largest(problem: Problem) -> float:
     """The largest return, rounded down where a policy reaches it."""
     models, horizon = problem.models, problem.horizon
-    if is_blind(problem) and (problem.return_over == "infinite" or horizon > 1):
+    if _cannot_tell_models(problem) and (problem.return_over == "infinite" or horizon > 1):
         return _end(problem, 1.0)
     moves = horizon * max(matrix.nnz for model in models for matrix in model.matrices) * len(models)
-    if is_blind(problem) or problem.return_over == "infinite" or moves > _MOST_EXACT_MOVES:
+    if _cannot_tell_models(problem) or problem.return_over == "infinite" or moves > _MOST_EXACT_MOVES:
         return _end(problem, 1.0) - return_rounding(problem)
     return rounded_down(_exact_return(problem, known_actions(problem, horizon)))
 
@@ -288,16 +298,20 @@ def one_hot(problem: Problem, actions: Int[np.ndarray, "*T C"]) -> Float[np.ndar
 
 
 def best_blind_actions(problem: Problem, sign: float = 1.0) -> Int[np.ndarray, "T C"]:
-    """The best of the tables that sweeps reach from each model's own best, and from the best for the prior."""
-    each = [best_action_values(problem, model, sign) for model in problem.models]
-    size = problem.num_states
-    starts = [[np.argmax(values, axis=1) for values in own] for own in each]
-    weights = [np.full(size, weight) for weight in problem.secret_table.prior]
-    starts.append([np.argmax(_pooled(problem, weights, together), axis=1) for together in zip(*each, strict=True)])
+    """The best of the tables that sweeps reach from each model's own best, and from the best for the prior.
+
+    Of an agent that does not see its state: from what the best of one that does is, averaged over its readings.
+    """
+    if not problem.agent.sees_state:
+        seeing = problem.informed
+        blind = is_blind(seeing)
+        known = best_blind_actions(seeing, sign) if blind else known_actions(seeing, problem.horizon, sign)
+        starts = [averaged_table(problem, one_hot(seeing, known)).argmax(axis=-1)]
+    else:
+        starts = _starts_of_models(problem, sign)
     best, best_value = np.zeros((problem.horizon, problem.num_cells), dtype=int), -np.inf
-    for start in starts:
-        actions, value = np.array(start, dtype=int).reshape(problem.horizon, size), -np.inf
-        actions = np.tile(actions, problem.num_cells // size)  # the same whatever else the agent knows
+    for actions in starts:
+        value = -np.inf
         while True:
             swept, reached = _sweep(problem, actions, sign)
             if reached <= value + return_slack(problem):
@@ -308,12 +322,51 @@ def best_blind_actions(problem: Problem, sign: float = 1.0) -> Int[np.ndarray, "
     return best
 
 
+def _starts_of_models(problem: Problem, sign: float) -> list[Int[np.ndarray, "T C"]]:
+    each = [best_action_values(problem, model, sign) for model in problem.models]
+    size = problem.num_states
+    starts = [[np.argmax(values, axis=1) for values in own] for own in each]
+    weights = [np.full(size, weight) for weight in problem.secret_table.prior]
+    starts.append([np.argmax(_pooled(problem, weights, together), axis=1) for together in zip(*each, strict=True)])
+    copies = problem.num_cells // size  # the same whatever else the agent knows
+    return [np.tile(np.array(start, dtype=int).reshape(problem.horizon, size), copies) for start in starts]
+
+
+def averaged_table(problem: Problem, table: Float[np.ndarray, "T c A"]) -> Float[np.ndarray, "T C A"]:
+    """How often an agent that sees its state takes each action, given the reading of one that does not; itself if it does.
+
+    **Arguments:** `table`: of `problem.informed`, one for each time, or one for all.
+
+    Readings that do not occur at a time have the average over all times; those that never occur take all actions alike.
+    """
+    if problem.agent.sees_state:
+        return table
+    hidden, horizon = build(problem.with_clock(), "timed"), problem.horizon
+    row = problem.row_of(hidden.model_index, hidden.held, hidden.state)
+    seeing = replace(hidden, cell=row, num_cells=problem.informed.num_cells)
+    tables = np.broadcast_to(table, (horizon, *table.shape[1:]))
+    found = np.zeros((horizon, problem.num_cells, problem.num_actions))
+    for time, mass in enumerate(Chain(seeing, tables, stationary=False).occupancies[:-1]):
+        np.add.at(found[time], hidden.cell, mass[:, None] * tables[time][row])
+    found = np.where(problem.available, found, 0.0)
+    even = problem.available / problem.available.sum(axis=1, keepdims=True)
+    always = normalised(found.sum(axis=0), even)
+    result = np.stack([normalised(one, always) for one in found]) if horizon else found
+    return result if len(table) > 1 or not horizon else always[None]
+
+
+def normalised(flow: Float[np.ndarray, "C A"], otherwise: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
+    """The probabilities of actions in each row; `otherwise` where it is never visited."""
+    total = flow.sum(axis=1, keepdims=True)
+    return np.where(total > 0, flow / np.where(total > 0, total, 1.0), otherwise)
+
+
 def _sweep(problem: Problem, actions: Int[np.ndarray, "T C"], sign: float) -> tuple[np.ndarray, float]:
     """From the last decision to the first, the best action in each row for what leads there and what follows.
 
     The return is linear in the table of one time, and going backwards leaves the ways there as they are: it never falls.
     """
-    hidden = build(problem.with_clock())
+    hidden = build(problem.with_clock(), "timed")
     paid, mask = hidden.paid[0], problem.available
     play = Play(hidden, (paid,), mask[hidden.cell])
     *flows, _ = play.flows(actions[:, hidden.cell])

@@ -13,6 +13,7 @@ from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
+from ..problem.agent import AgentSees
 from ..problem.constraints import Constraint
 from ..problem.grid.sensors import Sensor, sensor_observer
 from ..problem.model import ByState, Model, by_name
@@ -182,7 +183,7 @@ class Imported(Value):
         min_return: float | str | None = None,
         return_over: ReturnOver = "horizon",
         constraints: Sequence[Constraint] = (),
-        agent_sees_observations: bool = False,
+        agent_sees: AgentSees = "state",
         name: str | None = None,
     ) -> Problem:
         """The problem of keeping a secret in this model.
@@ -213,7 +214,7 @@ class Imported(Value):
             min_return,
             return_over,
             constraints=[with_meanings(one, self._proposition) for one in constraints],
-            agent_sees_observations=agent_sees_observations,
+            agent_sees=agent_sees,
             name=name or self.source,
         )
 

@@ -17,6 +17,7 @@ from ..common.errors import TooLargeError
 from ..common.numbering import number_true
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden
+from ..engine.listed import refuse_each_time
 from ..engine.moves import Layer, Moves, labelled
 from ..engine.supports import CountedSets, Supports
 from .public_graph import FullHistory as FullHistory
@@ -90,6 +91,7 @@ def make_pairs(
     `OutOfTime`; `InputError` if the observer has no clock and the memory needs one.
     """
     assert told_at is None or isinstance(memory, (FullHistory, TailEvents)), "other memories number their own nodes"
+    refuse_each_time(hidden)
     check_memory(hidden, memory)
     if isinstance(memory, FullHistory):
         _check_tree(hidden, memory_bytes, clock)

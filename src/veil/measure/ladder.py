@@ -9,6 +9,7 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.errors import TooLargeError
 from ..engine.chain import Chain, with_clock
+from .each_time import EachValue
 from .exact import EXACT_SECONDS, Budget
 from .question import EXACT_SHARE, OVERRUN, Bounds, Question, SecretValue, TooMany, WithoutClock
 from .result import Measured
@@ -178,6 +179,8 @@ def answer(question: Question, settings: Settings, *, gradient: bool = False) ->
 
 
 def question_of(chain: Chain) -> Question:
-    """What is measured of a chain: its secret is a value at one time or a whole path, its observer has a clock or none."""
+    """What is measured of a chain, by its secret: a value at one time, one at every time, or a whole path; and by the clock."""
+    if chain.hidden.each is not None:
+        return EachValue(chain)
     kind = SecretValue if chain.hidden.path is None else SecretPath
     return kind(chain) if chain.written is None else WithoutClock(chain, kind(chain), kind(with_clock(chain)))

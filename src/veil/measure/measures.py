@@ -21,6 +21,7 @@ from ..common.logs import (
 )
 from ..common.values import Value
 from ..engine.chain import Chain, make_chain
+from ..engine.each_time import times_of
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.listed import value_chain, value_names
 from ..engine.over_time import posteriors_over_time
@@ -29,6 +30,11 @@ from ..policy.policy import Policy, check_call
 from ..problem.observer import Observer
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from .disclosure import Certainty as Certainty
+from .disclosure import Disclosure as Disclosure
+from .disclosure import certainty as certainty
+from .disclosure import disclosure as disclosure
+from .each_time import question_at
 from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, walk_all
 from .given_secret import ReturnGivenSecret as ReturnGivenSecret
@@ -227,8 +233,9 @@ def bits_over_time(
 ) -> Float[np.ndarray, " T+1"]:
     """The remaining uncertainty over time: `H(Z | o_0 … o_t)` for t = 0 … T; the last entry is the opacity.
 
-    It never rises if the observer has a clock. An observer without one knows the string that it has received by time t; which
-    one it was by then, the longer string of a later time need not tell.
+    Of a secret with a value at every time it is `H(Z_t | o_0 … o_t)`. Of others it never rises if the observer has a clock. An
+    observer without one knows the string that it has received by time t; which one it was by then, the longer string of a
+    later time need not tell.
 
     **Arguments:** `method`: `"exact"` for all sequences, `"sampled"` for the mean over drawn ones, whose posteriors are exact;
     `pair`: whose secret and observer; `sequences`, `seed`: of the sample; `memory_bytes`, `time_limit`: as for
@@ -239,9 +246,12 @@ def bits_over_time(
 
     **Raises:** `TooLargeError` if the sequences are too many for an exact value; `InputError`.
     """
-    chain = value_chain(make_chain(problem, policy, pair=pair))
-    budget = Budget(memory_bytes, time_limit)
+    chain, budget = make_chain(problem, policy, pair=pair), Budget(memory_bytes, time_limit)
     Settings(method, budget, sequences=sequences, seed=seed)  # says what is wrong with them
+    if chain.hidden.each is not None and method == "exact":
+        times = times_of(chain, every=True)
+        return np.array([question_at(one.chain).exact(budget).opacity.upper for one in times])
+    chain = value_chain(chain)
     if method == "sampled":
         return _sampled_over_time(chain, sequences, seed, memory_bytes)
     full, split = chain.hidden, chain.hidden.split_time
@@ -322,7 +332,7 @@ def _observer(problem: Problem, pair: str) -> Observer:
 
 
 def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:
-    if policy.needs_observations and problem.channel(pair).receives == 0:
+    if policy.acts_on_observer(problem, pair):
         acts = "it acts on the observations that would be switched off, and what it does without them is not defined"
         raise InputError("policy", [f"{acts}: use a policy that acts on states and the time"])
 

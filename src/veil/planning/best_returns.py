@@ -17,6 +17,7 @@ from ..engine.hidden import Hidden
 from ..engine.paid import action_values
 from ..engine.return_range import (
     ROUNDING,
+    averaged_table,
     best_action_values,
     best_blind_actions,
     is_blind,
@@ -42,9 +43,10 @@ def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarra
     return as a stationary policy and as a time-dependent one, which acts optimally afterwards; the smallest, as a
     stationary one.
 
-    Where the agent does not know which of several models runs, a table that no change at a single time improves, found
-    by sweeps from each model's own best table and from the best for the prior; over an infinite horizon, the result of
-    `best_stationary_return`. Its return bounds the largest from below, as `max_return` does from above.
+    Where the agent does not know which of several models runs, or does not see its state, a table that no change at a single
+    time improves, found by sweeps from each model's own best table, from the best for the prior, or from what the best of an
+    agent that sees its state does after each reading; over an infinite horizon, the result of `best_stationary_return`. Its
+    return bounds the largest from below, as `max_return` does from above.
 
     Cost: `O(T · nnz(P))`, times the sweeps for unknown models.
     """
@@ -58,12 +60,15 @@ def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarra
 
 
 def discounted_table(problem: Problem) -> Float[np.ndarray, "C A"]:
-    """The greedy stationary policy of the same models with a discount of `1 − 1/T`, where the agent knows its state.
+    """The greedy stationary policy of the same models with a discount of `1 − 1/T`, averaged over the readings of an agent
+    that does not see its state.
 
     Its return over the horizon is near the largest where rewards last, and it is found by value iteration alone.
 
     Cost: `O(T · nnz(P))`.
     """
+    if not problem.agent.sees_state:
+        return averaged_table(problem, discounted_table(problem.informed)[None])[0]
     copies = problem.num_cells // (
         len(problem.models) * problem.num_states
     )  # states of an automaton, which pays nothing
@@ -118,7 +123,7 @@ class _Climber:
     def __init__(self, problem: Problem, sign: float, clock: Clock = UNLIMITED):
         self.problem, self.sign, self.clock = problem, sign, clock
         self.best = -np.inf, uniform_table(problem)
-        self.hidden: Hidden = build(self.problem)
+        self.hidden: Hidden = build(self.problem, "markov")
         self.mask = problem.available
         self.scale = return_slack(self.problem) / ROUNDING or 1.0
 
@@ -219,7 +224,9 @@ def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "
         return [one_hot(problem, known_actions(problem, 1, climber.sign))[0]]
     if problem.return_over == "infinite":
         best = [best_action_values(problem, model, climber.sign)[0] for model in problem.models]
-        sharp = [one_hot(problem, np.argmax(values, axis=1)) for values in best]
+        copies = problem.informed.num_cells // problem.num_states
+        each = [np.tile(one_hot(problem, np.argmax(values, axis=1)), (copies, 1)) for values in best]
+        sharp = [averaged_table(problem, table[None])[0] for table in each]
     elif problem.horizon == 0:
         sharp = []
     else:

@@ -25,6 +25,7 @@ from ..measure.trajectory import SequenceEntropy
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from .backend import Backend, Draw, Sum
+from .each_bits import each_time_backend
 from .exact_bits import OverTimes, Prior, Rows, Tree, Walked, entropy_of_sequences, loss_measure, row_measure
 from .objective import SUMMED_BITS, Channels, Wanted
 from .options import Evaluation, SolveOptions
@@ -160,6 +161,8 @@ def make_backend(space: Space, asked: Asked) -> Backend:
 
     **Raises:** see `make_channels`.
     """
+    if space.hidden.each is not None:
+        return each_time_backend(space, asked.objective, asked.evaluation, asked.exact_seconds)
     if space.hidden.path is not None:
         return _of_path(space, asked)
     hidden, chain, evaluation = space.hidden, space.chain(any_table(space)), asked.evaluation

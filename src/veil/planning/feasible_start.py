@@ -42,7 +42,7 @@ def feasible_table(
 
 def projected(space: Space, mixture: Mixture) -> Float[np.ndarray, "T C A"]:
     """The policy of a mixture with its probabilities averaged over what the class does not tell apart."""
-    problem = space.problem
+    problem = space.problem.informed
     if not problem.horizon:
         return space.softmax(np.zeros(space.shape))
     hidden = build(problem.with_clock())

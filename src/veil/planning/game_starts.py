@@ -16,7 +16,7 @@ from ..common.clock import Clock, OutOfTime
 from ..common.errors import VeilError
 from ..common.memo import memo
 from ..engine.compile import build
-from ..engine.return_range import return_extremes
+from ..engine.return_range import averaged_table, normalised, return_extremes
 from ..game.ascent import GameResult
 from ..game.pairs import TailEvents
 from ..game.responses import AgentProblem
@@ -61,7 +61,7 @@ def _games(objective: Objective) -> Iterator[tuple[Problem, int, float | None]]:
     if objective.weight < 0 or objective.space.hidden.num_states > _MOST_STATES:
         return
     names = [OWN, *(pair.name for pair in objective.space.problem.pairs)]
-    problems = [_played(objective.space.problem, names[column]) for column in objective.channels.raised]
+    problems = [_played(objective.space.problem.informed, names[column]) for column in objective.channels.raised]
     wanted = objective.aim if objective.num_returns else None
     horizon = objective.space.problem.horizon
     for memory in _REMEMBERED:
@@ -110,16 +110,12 @@ def table_of_game(space: Space, problem: Problem, result: GameResult) -> Float[n
 
 
 def table_of_flows(space: Space, by_cell: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
-    """The table whose policy takes each action as often as given flows of the cells of the problem do."""
-    problem = space.problem
+    """The table whose policy takes each action as often as given flows of the cells of an agent that sees its state do."""
+    given, problem = space.problem, space.problem.informed
     even = problem.available / problem.available.sum(axis=1, keepdims=True)
-    stationary = _rows(by_cell.sum(axis=0), even)
+    stationary = normalised(by_cell.sum(axis=0), even)
+    timed = np.stack([normalised(one, stationary) for one in by_cell])
     if space.stationary:
-        return space.table_of(MarkovPolicy(stationary))
-    return space.table_of(TimedPolicy(np.stack([_rows(one, stationary) for one in by_cell])))
-
-
-def _rows(flow: Float[np.ndarray, "C A"], otherwise: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
-    """The probabilities of actions in each cell; `otherwise` where it is never visited."""
-    total = flow.sum(axis=1, keepdims=True)
-    return np.where(total > 0, flow / np.where(total > 0, total, 1.0), otherwise)
+        table = stationary if given.agent.sees_state else averaged_table(given, timed).mean(axis=0)
+        return space.table_of(MarkovPolicy(table))
+    return space.table_of(TimedPolicy(averaged_table(given, timed)))

@@ -141,7 +141,8 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
     elif isinstance(memory, str) and memory in ("markov", "timed"):
         stationary, needs = memory == "markov", False
         words = "stationary Markov policies" if stationary else "time-dependent policies"
-        hidden, available = build(problem), problem.available
+        words += "" if problem.agent.sees_state else " on the newest reading"
+        hidden, available = build(problem, memory), problem.available
     else:
         raise InputError("memory", [f"it is {memory!r}, expected 'markov', 'timed', or one of {choices()}"])
     return Space(

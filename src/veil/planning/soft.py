@@ -162,6 +162,8 @@ def _check(problem: Problem, temperature: float, discount: float | None, horizon
         defects.add(f"discount is {used!r}, expected a number in [0, 1]")
     elif horizon == "infinite" and used == 1:
         defects.add("an infinite horizon needs a discount below 1, found 1: give one, as discount=0.9")
+    if not problem.agent.sees_state:
+        defects.add("the agent does not see its state, and the baseline values states: use problem.informed")
     if len(problem.models) > 1 and not problem.agent.knows_model:
         defects.add(
             "the agent does not know which model runs, and the baseline values each state by its model: use"

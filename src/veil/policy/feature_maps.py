@@ -99,10 +99,14 @@ def make_inputs(
 
     Rows of the problem that are for a pair (known model, state) also see which model it is.
     """
-    copies = problem.num_cells // problem.num_states
     time = _time_inputs(problem.horizon) if timed else np.zeros((1, 0))
     if isinstance(features, str) and features == "one-hot":
         return Inputs(sp.csr_array(sp.eye_array(problem.num_cells)), time)
+    if not problem.agent.sees_state:
+        raise InputError(
+            "features", ["the agent does not see its state, and these are features of states: use features='one-hot'"]
+        )
+    copies = problem.num_cells // problem.num_states
     numbers, others = measured(problem, features)
     if numbers.shape[1] != len(shift):
         raise InputError(

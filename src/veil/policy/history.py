@@ -210,10 +210,14 @@ class HistoryPolicy(Policy):
     def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> HistoryPlayer:
         """Begin a run; see `Policy.player`."""
         self.check(problem)
-        if not self.executable or (len(problem.models) > 1 and not problem.agent.knows_model):
+        blind = not problem.agent.sees_state or (len(problem.models) > 1 and not problem.agent.knows_model)
+        if blind or not self.executable:
             raise InputError(
                 _SUBJECT,
-                ["it acts on what the agent does not know (agent_knows=False): it can be evaluated, not executed"],
+                [
+                    "it acts on what the agent does not know (agent_knows=False, or agent_sees): it can be evaluated, not"
+                    " executed"
+                ],
             )
         if not self.views:
             return HistoryPlayer(problem, self, seed=seed, model=model)

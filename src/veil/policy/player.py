@@ -37,12 +37,13 @@ class Player(ABC):
         """How many actions were chosen so far."""
         return self._time
 
-    def act(self, state: str | int, observation: Observation | None = None) -> int:
+    def act(self, state: str | int | None = None, observation: Observation | None = None) -> int:
         """Enter a state, take in what was observed there, and choose the next action.
 
-        **Arguments:** `state`: of the model, by name or index; `observation`: by name or index, needed if the policy
-        reads observations (at time 0 only if one comes then), the silent one included, also of an observer without a
-        clock; if the observer sees actions, the observation or the pair (action, observation).
+        **Arguments:** `state`: of the model, by name or index; left out if the agent does not see its state, as in
+        `act(observation="beep")`. `observation`: by name or index, needed if the policy or the agent reads observations (at
+        time 0 only if one comes then), the silent one included, also of an observer without a clock; if the observer
+        sees actions, the observation or the pair (action, observation).
 
         **Returns:** the index of the action.
 
@@ -51,13 +52,30 @@ class Player(ABC):
         """
         if self._steps is not None and self._time >= self._steps:
             raise VeilError(f"the horizon is {self._steps}: there is no decision at time {self._time}; begin a new run")
-        table = self.problem.secret_table
-        reached = self._find(self.problem.model.states, state)
-        secret = int(table.memory_step[self._secret, reached] if self._time else table.memory_start[reached])
+        reached = self._reached(state)
+        table, secret = self.problem.secret_table, 0
+        if reached >= 0:
+            secret = int(table.memory_step[self._secret, reached] if self._time else table.memory_start[reached])
         chances, known = self._read(reached, secret, observation)
         self._action = self._keep(known, self._draw(chances))
         self._state, self._secret, self._time = reached, secret, self._time + 1
         return self._action
+
+    def _reached(self, state: str | int | None) -> int:
+        """The state that was reached; -1 if the agent does not see it."""
+        agent = self.problem.agent
+        if state is None and not agent.sees_state and agent.register.size == 1:
+            return -1
+        if state is None:
+            why = "the agent sees its state"
+            if not agent.sees_state:
+                why = "rows of the policy are for what the agent knows of the run (agent_knows=True), which follows the states"
+            raise InputError("state", [f"it is missing at time {self._time}: {why}"])
+        if not agent.sees_state and agent.register.size == 1:
+            raise InputError(
+                "state", [f"{state!r} is given, but the agent does not see its state: act(observation={state!r})"]
+            )
+        return self._find(self.problem.model.states, state)
 
     @abstractmethod
     def _read(
@@ -98,7 +116,8 @@ class Player(ABC):
         seen = self._find(observer.observations, observation)
         horizon = self.problem.horizon  # after which everything is received as at its end
         tables = observer.matrices_at(min(self._time, horizon), horizon)
-        if not tables[self._action if len(tables) > 1 else 0][reached, seen] > 0:
+        shown = tables[self._action if len(tables) > 1 else 0]
+        if reached >= 0 and not shown[reached, seen] > 0:
             raise InputError("observation", [self._impossible(f"observation {observer.observations[seen]!r}")])
         return seen if action is None else action * observer.num_observations + seen
 
@@ -111,7 +130,8 @@ class Player(ABC):
         if self._time == 0:
             return f"{what} is impossible at time 0"
         states, actions = self.problem.model.states, self.problem.model.actions
-        return f"{what} is impossible at time {self._time}, after {actions[self._action]!r} in {states[self._state]!r}"
+        where = f" in {states[self._state]!r}" if self._state >= 0 else ""
+        return f"{what} is impossible at time {self._time}, after {actions[self._action]!r}{where}"
 
 
 class TablePlayer(Player):
@@ -136,21 +156,31 @@ class TablePlayer(Player):
         self._table, self._recall, self._timed = table, recall, timed
         self._models = _possible_models(problem, model)  # those that may be running, as far as the agent can tell
         self._memory = 0
+        self._reader = None if problem.reading is None else _Reader(problem)
 
     def _read(
         self, reached: int, secret: int, observation: Observation | None
     ) -> tuple[Float[np.ndarray, " n"], tuple[int, ...]]:
         here = self._table[self._time if self._timed else 0]
-        models, memory = self._models, 0
-        if self._recall is not None:
+        models, memory, last = self._models, 0, reached
+        if self._reader is not None:
+            event = self._event(observation, reached)
+            last, models = self._reader.heard(event, models, self._action, self._time), self._reader.models(models)
+            if not models:
+                raise InputError("observation", [self._impossible(f"observation {observation!r}")])
+            memory = 0 if self._recall is None else self._updated(reached, event)
+        elif self._recall is not None:
             models = [k for k in models if self._arrival(k, reached) > 0]
             if not models:
                 raise InputError("state", [self._impossible(f"state {self.problem.model.states[reached]!r}")])
-            memory = self._updated(reached, observation)
-        return here[self._row(models[0], secret, reached, memory)], (memory, *models)
+            reads = self._recall.register.reads_events
+            memory = self._updated(reached, self._event(observation, reached) if reads else -1)
+        return here[self._row(models[0], secret, last, memory)], (memory, *models)
 
     def _keep(self, known: tuple[int, ...], choice: int) -> int:
         self._memory, *self._models = known
+        if self._reader is not None:
+            self._reader.keep()
         if self._recall is None or self._recall.register.nodes == 1:
             return choice
         action, self._memory = divmod(choice, self._recall.register.nodes)
@@ -163,26 +193,62 @@ class TablePlayer(Player):
             return float(model.initial[reached])
         return float(model.matrices[self._action][self._state, reached])
 
-    def _updated(self, reached: int, observation: Observation | None) -> int:
-        """The agent's memory in the state that was entered."""
+    def _updated(self, reached: int, newest: int) -> int:
+        """The agent's memory in the state that was entered, after the newest event."""
         assert self._recall is not None
         register = self._recall.register
-        event = np.array([self._event(observation, reached) if register.reads_events else -1])
-        here = np.array([reached])
+        event, here = np.array([newest]), np.array([reached])
         if self._time == 0:
             return int(register.start(here, event)[0])
         if register.nodes > 1:
             return self._memory
         return int(register.step(np.array([self._memory]), np.array([self._state]), here, event)[0])
 
-    def _row(self, model: int, secret: int, state: int, memory: int) -> int:
-        cell = state
-        cell += int(self.problem.channels[0].known[model, secret]) * self.problem.num_states
+    def _row(self, model: int, secret: int, last: int, memory: int) -> int:
+        place = np.array([last])
+        reading = None if self._reader is None else place
+        cell = int(self.problem.row_of(np.array([model]), np.array([secret]), place, reading)[0])
         if self._recall is None:
             return cell
         row = self._recall.find_row(cell, memory)
         assert row is not None, "a run made of possible steps is in a situation that can be reached"
         return row
+
+
+class _Reader:
+    """What an agent that does not see its state can tell of it: in which states it may be under each model."""
+
+    def __init__(self, problem: Problem):
+        assert problem.reading is not None
+        self._problem, self._reading = problem, problem.reading
+        self._possible: dict[int, np.ndarray] = {}
+        self._next: dict[int, np.ndarray] = {}
+
+    def heard(self, event: int, models: list[int], action: int, time: int) -> int:
+        """The number of the reading that an event is; the states that remain possible are kept by `keep`."""
+        problem, reading = self._problem, self._reading
+        observer, none = reading.observer, np.array([0])
+        seen = np.ones(problem.num_states, dtype=bool)
+        if event >= 0:
+            horizon = problem.horizon
+            tables = observer.matrices_at(min(time, horizon), horizon)
+            table = tables[action if len(tables) > 1 else 0]
+            seen = (table[:, [event % observer.num_observations]].toarray() > 0).ravel()
+        for k in models:
+            model = problem.models[k]
+            before = model.initial if time == 0 else self._possible[k] @ model.matrices[action]
+            self._next[k] = ((before > 0) & seen).astype(float)
+        if time == 0:
+            return int(reading.start(none, np.array([event]))[0])
+        return event
+
+    def models(self, models: list[int]) -> list[int]:
+        """Those of some models that remain possible after what was heard."""
+        return [k for k in models if self._next[k].any()]
+
+    def keep(self) -> None:
+        """Take what was heard as what happened."""
+        self._possible = self._next.copy()
 
 
 class HistoryPlayer(Player):

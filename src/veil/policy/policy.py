@@ -10,7 +10,8 @@ from jaxtyping import Int
 from ..common.content import content_hash
 from ..common.errors import InputError, VeilError
 from ..common.values import Value
-from ..problem.apart import Apart, apart
+from ..problem.apart import AGENT, Apart, apart, apart_from_agent
+from ..problem.observer import Observer
 from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
 from .memories import PolicyMemory
@@ -96,13 +97,25 @@ class Policy(Value, ABC):
 
         **Raises:** `InputError` if there is no such problem.
         """
-        if self.needs_observations and problem.channel(pair).receives:
+        if isinstance(problem.agent_sees, Observer) and self.reads(problem):
+            return apart_from_agent(problem, pair)
+        if self.reads(problem) and problem.channel(pair).receives:
             return apart(problem, (OWN, pair))
         return None
 
+    def reads(self, problem: Problem) -> bool:
+        """Whether what it does in a problem depends on what the agent receives: observations, or readings of its own."""
+        return self.needs_observations or not problem.agent.sees_state
+
+    def acts_on_observer(self, problem: Problem, pair: str = OWN) -> bool:
+        """Whether what it does depends on what the observer of a pair receives."""
+        own = isinstance(problem.agent_sees, Observer) and self.memory != "history"
+        return not own and problem.channel(pair).receives == 0 and self.reads(problem)
+
     def heard(self, together: Apart) -> tuple[np.ndarray, np.ndarray]:
         """Its own number of each first event and of each later one of a problem from `acting_in`, -1 for others."""
-        return together.view(OWN).first, together.view(OWN).event
+        view = together.view(AGENT if AGENT in together.names else OWN)
+        return view.first, view.event
 
     @abstractmethod
     def check(self, problem: Problem) -> None:
@@ -147,7 +160,7 @@ class Policy(Value, ABC):
         assert self._run is not None
         return self._run
 
-    def act(self, state: str | int, observation: Observation | None = None) -> int:
+    def act(self, state: str | int | None = None, observation: Observation | None = None) -> int:
         """The next action, by index, in the run that `start` began; see `Player.act`."""
         if self._run is None:
             raise VeilError("no run has begun: call policy.start(problem) before policy.act(state, observation)")

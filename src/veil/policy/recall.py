@@ -8,6 +8,7 @@ from jaxtyping import Bool, Int
 
 from ..common.errors import InputError
 from ..common.memo import memo
+from ..problem.agent import Reading
 from ..problem.problem import Problem
 from ..problem.product import Product, explore
 from ..problem.registers import NewestEvent, Register, TimeRegister
@@ -19,7 +20,8 @@ class Recall:
     """What an agent with a memory can get into.
 
     A row of a policy's table is a pair `(row of the problem, memory)`, coded as `row · size + memory` and in that order.
-    `product` has the hidden states behind the rows; its last register is the memory.
+    `product` has the hidden states behind the rows; its last register is the memory. `base_row`: the row of the problem of
+    each.
 
     The actions are those of the model; of a controller they are the pairs (action, next node), `a · nodes + node`.
     """
@@ -27,7 +29,7 @@ class Recall:
     memory: Memory
     register: Register
     product: Product
-    known: Int[np.ndarray, "K M"]
+    base_row: Int[np.ndarray, " N"]
     base_available: Bool[np.ndarray, "c A"]
     base_cell_names: tuple[str, ...]
     base_action_names: tuple[str, ...]
@@ -35,9 +37,7 @@ class Recall:
     @cached_property
     def rows(self) -> tuple[Int[np.ndarray, " C"], Int[np.ndarray, " N"]]:
         """The codes of the table's rows, and the row of each hidden state."""
-        model, held, state, *_, memory = self.product.parts
-        cell = self.known[model, held] * self.product.sizes[2] + state
-        codes, row = np.unique(cell * self.register.size + memory, return_inverse=True)
+        codes, row = np.unique(self.base_row * self.register.size + self.product.parts[-1], return_inverse=True)
         return codes, row.ravel()
 
     @property
@@ -91,22 +91,39 @@ def recall(problem: Problem, memory: Memory) -> Recall:
     return memo(problem, (recall, memory), lambda: _recall(problem, memory))
 
 
-def _recall(problem: Problem, memory: Memory) -> Recall:
-    register, agent, observer = memory.register(problem), problem.agent, problem.observer
-    reads = register.reads_events
-    if reads and not memory.needs_observations:
-        raise InputError("memory", [f"the register of {memory.name} reads events: set needs_observations on its class"])
+def sensing(problem: Problem, *, reads: bool = False) -> list[Register]:
+    """The registers behind what the agent sees: the time, if what is seen depends on it; the newest event; its reading.
+
+    **Arguments:** `reads`: whether its memory reads what it receives.
+    """
+    agent, observer, reading = problem.agent, problem.observer, problem.reading
+    reads = reads or reading is not None
     times = observer.varies or (reads and agent.sees is not None and agent.sees.varies)
-    registers: list[Register] = [TimeRegister(problem.horizon)] if times else []
+    found: list[Register] = [TimeRegister(problem.horizon)] if times else []
     if reads and not agent.apart:
         events = observer.num_events(problem.num_actions)
-        registers.append(NewestEvent(events, observer.sees_actions))  # a first event comes without an action
-    product = explore(problem, [*registers, register], memory.span(problem), memory.name)
+        found.append(NewestEvent(events, observer.sees_actions))  # a first event comes without an action
+    return found if reading is None else [*found, reading]
+
+
+def base_rows(problem: Problem, product: Product) -> Int[np.ndarray, " N"]:
+    """The row of the problem of each hidden state of a product with the registers of `sensing`."""
+    model, held, state, *values = product.parts
+    readings = [value for one, value in zip(product.registers, values, strict=True) if isinstance(one, Reading)]
+    return problem.row_of(model, held, state, *readings)
+
+
+def _recall(problem: Problem, memory: Memory) -> Recall:
+    register = memory.register(problem)
+    if register.reads_events and not memory.needs_observations:
+        raise InputError("memory", [f"the register of {memory.name} reads events: set needs_observations on its class"])
+    registers = [*sensing(problem, reads=register.reads_events), register]
+    product = explore(problem, registers, memory.span(problem), memory.name)
     return Recall(
         memory=memory,
         register=register,
         product=product,
-        known=problem.channels[0].known,
+        base_row=base_rows(problem, product),
         base_available=problem.available,
         base_cell_names=problem.cell_names,
         base_action_names=problem.model.actions.all(),

@@ -3,19 +3,23 @@
 Measures and proofs work on such a problem where an agent acts on what some observers see and the bits of one of them count.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Int
 
 from ..common.errors import InputError
+from ..common.memo import memo
 from .constraints import Knows
 from .joined import MEMORY, Joined, same_tables
 from .observer import Observer
-from .pairs import OWN, find_pair
+from .pairs import OWN, Pair, find_pair
 from .problem import Problem
 from .together import Together, shared_parts
+
+AGENT = "the agent"
+"""The name of a pair whose observer is that of the agent's own readings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,14 @@ class Apart:
         return self.views[self.names.index(name)]
 
 
+def apart_from_agent(problem: Problem, name: str) -> Apart:
+    """A pair, and beside it one of the same secret whose observer is that of the agent's own readings."""
+    assert isinstance(problem.agent_sees, Observer)
+    seen = Pair(AGENT, problem.agent_sees, problem.channel(name).secret)
+    larger = memo(problem, (apart_from_agent, name), lambda: problem.replace(pairs=(*problem.pairs, seen)))
+    return apart(larger, (AGENT, name))
+
+
 def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     """The pairs of these names as one problem; of one name alone it is `problem.only(name)`.
 
@@ -103,7 +115,7 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     executable = all(one.knows_all for one in alone)
     if len(names) == 1:
         return Apart(names, joint, (joint.observer,), (0,), values, nums_values, executable)
-    if joint.secret_table.path is not None:
+    if joint.secret_table.path is not None or joint.secret_table.each is not None:
         raise InputError(
             "pairs", ["a bound over all policies is known for a secret with one value, not for a whole path"]
         )
@@ -111,8 +123,7 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     # Sensors of one name may belong to several. What an observer without a clock holds of its events is for the caller.
     observers = [one.replace(sensors=None, untimed=False) for one in watching.values()]
     places = [list(watching).index(_observer_of(problem, name)) for name in names]
-    agent = problem.agent
-    known = Knows(agent.register, agent.knows_model, agent.sees)
+    known = Knows(replace(problem.agent, apart=problem.agent.sees is not None))
     others = [one for one in joint.constraints[joint.min_return is not None :] if not isinstance(one, Knows)]
     joint = joint.replace(observer=Together(*observers), constraints=[*others, known])
     return Apart(names, joint, tuple(observers), tuple(places), values, nums_values, executable)
@@ -153,17 +164,21 @@ def joinable(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _joinable(problem: Problem, names: tuple[str, ...], alone: list[Problem]) -> tuple[str, ...]:
-    first, plain = alone[0], len(problem.models) == 1 and alone[0].secret_table.path is None
+    first, plain = alone[0], len(problem.models) == 1 and _has_one_value(alone[0])
     beliefs = {one.name for one in problem.pairs if one.belief is not None}
     return tuple(
         name
         for name, one in zip(names, alone, strict=True)
-        if name not in beliefs and ((plain and one.secret_table.path is None) or _same_secret(one, first))
+        if name not in beliefs and ((plain and _has_one_value(one)) or _same_secret(one, first))
     )
+
+
+def _has_one_value(problem: Problem) -> bool:
+    return problem.secret_table.path is None and problem.secret_table.each is None
 
 
 def _same_secret(one: Problem, other: Problem) -> bool:
     """Whether two problems over one model have the same secret, whatever it is called."""
     return one is other or same_tables(
-        one.secret_table, other.secret_table, "time", "label", *MEMORY, "path", "weights"
+        one.secret_table, other.secret_table, "time", "label", *MEMORY, "path", "weights", "each"
     )

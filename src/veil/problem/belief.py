@@ -82,8 +82,10 @@ class Belief(Value):
         **Raises:** `InputError` where its parts do not fit those of the true problem.
         """
         defects = Defects("belief")
-        if true.secret_table.path is not None:
-            defects.add("the secret is a whole path, expected one with a value at one time")
+        if true.secret_table.path is not None or true.secret_table.each is not None:
+            defects.add(
+                "the secret is a whole path, or has a value at every time, expected one with a value at one time"
+            )
         if self.model is not None and len(true.models) > 1:
             defects.add("the problem has several models, expected one: leave model out", "model")
         if self.observer is not None:

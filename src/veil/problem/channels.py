@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from ..common.checks import Defects
 from ..common.errors import TooLargeError
-from ..common.values import Value
+from .agent import Agent
 from .belief import Belief
 from .constraints import Constraint, Knows, Quantity
 from .model import Model
@@ -16,21 +16,6 @@ from .observer import Observer
 from .pairs import OWN, Pair
 from .registers import TableRegister, product
 from .secrets.secret import Secret, SecretTable
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Agent(Value):
-    """What the agent knows beside its state.
-
-    **Attributes:** `register`, whose value it knows; `knows_model`: whether it knows which of several models runs; `sees`: the
-    observer whose observations it receives too, None if it receives none; `apart`: whether these are other observations than
-    those of the problem's own observer.
-    """
-
-    register: TableRegister
-    knows_model: bool
-    sees: Observer | None
-    apart: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +30,7 @@ class Channel:
     - `name`: `"own"` for that of the problem; `secret`, `observer`, `belief`, `min`, `max`: as in `veil.Pair`.
     - `receives`: the number of the channel whose observations its observer receives: its own, or 0.
     - `alone`: the secret's table by itself; `table`: the same over all memories.
-    - `known (K, M)`: what the agent knows of each model and memory; row `known · S + s` of a policy's table is for it.
+    - `known (K, M)`: what the agent knows of each model and memory; `Problem.row_of` makes the row of a policy's table of it.
     - `terminals (K, M, S)`: what the last hidden state pays, for each of the problem's quantities.
     """
 
@@ -84,11 +69,14 @@ def agent_of(
     num_models: int,
     sees: Observer | None,
     defects: Defects,
+    *,
+    sees_state: bool,
+    apart: bool,
 ) -> Agent:
-    """What the agent knows: the memories of the secrets and of the formulas that say so, each once; `sees`: as in `Agent`."""
+    """What the agent knows: the memories of the secrets and of the formulas that say so, each once; the rest as in `Agent`."""
     for one in constraints:
         if isinstance(one, Knows):
-            return Agent(one.held, one.model, one.sees if one.sees is not None else sees, one.sees is not None)
+            return one.agent if one.agent.apart else replace(one.agent, sees=sees, sees_state=sees_state, apart=apart)
     own, *others = tables
     parts = [own.register if own.agent_knows else TableRegister.empty(own.label.shape[-1])]
     registers = [one.register for one in others if one.agent_knows]
@@ -97,7 +85,7 @@ def agent_of(
         if one.size > 1 and not any(one.equals(other) for other in parts):
             parts.append(one)
     known = _product(parts, defects)[0]
-    return Agent(known, num_models > 1 and any(one.agent_knows for one in tables), sees)
+    return Agent(known, num_models > 1 and any(one.agent_knows for one in tables), sees, apart, sees_state)
 
 
 def resolve(

@@ -16,10 +16,10 @@ from jaxtyping import Bool, Float, Int
 from ..common.checks import Defects, Names, as_tuple, is_number
 from ..common.suggest import suggestion
 from ..common.values import Value
+from .agent import Agent
 from .formulas.formula import Formula
 from .keys import States, written
 from .model import Model
-from .observer import Observer
 from .registers import TableRegister
 from .secrets.holds import Holds
 from .secrets.secret import State
@@ -214,15 +214,12 @@ class Probability(Constraint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Knows(Constraint):
-    """No bound: it says what the agent knows beside its state, instead of the secrets and formulas of the problem.
+    """No bound: it says what the agent knows, instead of the secrets and formulas of the problem.
 
-    `held`: the register whose value it knows; `model`: whether it also knows which of several models runs; `sees`: the
-    observer whose observations it sees, if that is not the problem's own.
+    What the agent sees is that of `agent` only if that is not what the problem's own observer receives (`agent.apart`).
     """
 
-    held: TableRegister
-    model: bool
-    sees: Observer | None = None
+    agent: Agent
 
     @property
     def min(self) -> Limit:  # type: ignore[override]

@@ -6,10 +6,12 @@ contents are written alike. Numbers are 64-bit, little-endian; sparse matrices a
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import get_args
 
 import numpy as np
 import scipy.sparse as sp
 
+from .agent import AgentSees, Sight
 from .channels import Channel
 from .constraints import Bound
 from .emissions import number_of
@@ -49,7 +51,7 @@ def write_content(problem: Problem, write: Callable[[bytes], object]) -> None:
     writer.integer("horizon", problem.horizon)
     _write_threshold(writer, problem.min_return)
     writer.text("return over", problem.return_over)
-    writer.integer("agent sees observations", problem.agent_sees_observations)
+    _write_sight(writer, problem.agent_sees)
     if problem.others or problem.pairs:
         writer.integer("constraints", len(problem.others))
     for one in problem.others:
@@ -171,6 +173,13 @@ def _write_schedule(writer: _Writer, observer: Observer) -> None:
         writer.integer("silent", observer.silent)
 
 
+def _write_sight(writer: _Writer, sees: AgentSees) -> None:
+    names = get_args(Sight)
+    writer.integer("agent sees observations", names.index(sees) if isinstance(sees, str) else len(names))
+    if isinstance(sees, Observer):
+        _write_observer(writer, sees)
+
+
 def _write_secret(writer: _Writer, channel: Channel) -> None:
     table = channel.table
     writer.integer("secret: time", table.time)
@@ -186,6 +195,10 @@ def _write_secret(writer: _Writer, channel: Channel) -> None:
     writer.integers("secret: agent knows", channel.known)
     if table.path is not None:
         writer.integers("secret: path", table.path)
+    if table.each is not None:
+        writer.integers("secret: at each time", table.each.value)
+        writer.floats("secret: weights of times", table.each.weights)
+        writer.integer("secret: ahead", table.each.ahead)
 
 
 def _write_bound(writer: _Writer, problem: Problem, one: Bound) -> None:

@@ -49,6 +49,7 @@ class LiftedSecret(Secret):
             memory_start=register.begins,
             memory_step=register.follows,
             path=None if table.path is None else table.path[self.state],
+            each=None if table.each is None else table.each.at(self.state),
         )
 
     def describe(self, problem: "Problem") -> str:
@@ -123,21 +124,22 @@ def lifted(problem: "Problem", lift: Lift, constraints: Sequence[Constraint] = (
     given = [
         _lifted_constraint(one, problem, models, lift) for one in problem.constraints if not isinstance(one, Knows)
     ]
+    sees = problem.agent_sees
     found = problem.replace(
         model=models if len(models) > 1 else models[0],
         observer=lift.own(problem.observer),
         secret=_lifted_secret(problem.secret, problem, models, lift.state),
         min_return=None,
-        agent_sees_observations=problem.agent_sees_observations and not agent.apart,
+        agent_sees=lift.other(sees) if isinstance(sees, Observer) else sees,
         constraints=[*given, *constraints],
         pairs=[_lifted_pair(one, problem, models, lift) for one in problem.pairs],
     )
-    known, sees = agent.register.at(lift.state), None
-    if agent.apart and agent.sees is not None:
-        sees = lift.other(agent.sees)
-    elif known.equals(found.agent.register) and agent.knows_model == found.agent.knows_model:
+    own = lift.other(agent.sees) if agent.apart and agent.sees is not None else found.agent.sees
+    wanted = replace(agent, register=agent.register.at(lift.state), sees=own)
+    same = wanted.register.equals(found.agent.register) and agent.apart == found.agent.apart
+    if same and agent.knows_model == found.agent.knows_model:
         return found
-    return found.replace(constraints=[*found.constraints, Knows(known, agent.knows_model, sees)], min_return=None)
+    return found.replace(constraints=[*found.constraints, Knows(wanted)], min_return=None)
 
 
 def _lifted_constraint(one: Constraint, problem: "Problem", models: list[Model], lift: Lift) -> Constraint:
@@ -258,6 +260,8 @@ def _lifted_sets(value: Any, form: object, model: Model, state: np.ndarray) -> o
 def _is_equal(one: SecretTable, two: SecretTable) -> bool:
     names = ("time", "value_names", "memory_names", "agent_knows")
     arrays = ("label", "memory_start", "memory_step", "weights", "path")
+    if one.each != two.each:
+        return False
     return all(getattr(one, name) == getattr(two, name) for name in names) and all(
         np.array_equal(getattr(one, name), getattr(two, name)) for name in arrays
     )

@@ -138,6 +138,16 @@ class Observer(Value):
         """The tables of all times."""
         return (*self.matrices, *(matrix for matrices in self._at.values() for matrix in matrices))
 
+    @property
+    def matrices_of_steps(self) -> list[Matrices]:
+        """The emissions that it may receive after a step, one entry for each time that has its own."""
+        return [self.emitted(time, last=last) for _, time, last in moments(*self.named_times) if time != 0]
+
+    @property
+    def matrices_of_start(self) -> list[sp.csr_array]:
+        """The emissions that it may receive at time 0."""
+        return [self.emitted(0, last=last)[0] for last in (False, True)]
+
     def first_matrix(self, horizon: int) -> sp.csr_array | None:
         """What each state emits at time 0, `(S, O)`; None if nothing is received then."""
         return self.matrices_at(0, horizon)[0] if self.sees_first else None

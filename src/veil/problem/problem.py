@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypedDict, Unpack, cast
 
 import numpy as np
+from jaxtyping import Int
 
 from ..common.checks import Defects
 from ..common.errors import InputError
@@ -17,7 +18,8 @@ from ..common.memo import memo
 from ..common.suggest import suggestion
 from ..common.values import Value
 from ..common.writers import writer
-from .channels import Agent, Channel, Given, agent_of, resolve
+from .agent import Agent, AgentSees, Reading, open_to_readings, read_sight
+from .channels import Channel, Given, agent_of, resolve
 from .constraints import (
     Bound,
     Constraint,
@@ -52,7 +54,7 @@ class Parts(TypedDict, total=False):
     return_over: ReturnOver
     constraints: Sequence[Constraint]
     pairs: Sequence[Pair]
-    agent_sees_observations: bool
+    agent_sees: AgentSees
     name: str
     layout: Layout | None
 
@@ -74,7 +76,10 @@ class Problem(Value):
     - `constraints`: further bounds, such as `veil.Return(reward="energy", max=20)` and `veil.Probability("G !lava", min=0.95)`.
       The attribute lists all of them, `min_return` first.
     - `pairs`: further secrets and observers over the same model, a `veil.Pair` each, with bounds on what is hidden of them.
-    - `agent_sees_observations`: whether the agent also receives the observations.
+    - `agent_sees`: `"state"`; `"state+observations"`: what the observer receives as well; `"observations"`: only what the
+      observer receives; or a `veil.Observer`: only readings of its own, which are independent of what the observer receives,
+      given the states. An agent that does not see its state acts on its newest reading, and on earlier ones if its policy has
+      a memory: a row of a policy's table is a reading in the place of a state.
     - `name`: shown in results.
     - `layout`: where the states lie in a picture, for a grid; no number depends on it.
 
@@ -92,7 +97,7 @@ class Problem(Value):
         *,
         constraints: Sequence[Constraint] = (),
         pairs: Sequence[Pair] = (),
-        agent_sees_observations: bool = False,
+        agent_sees: AgentSees = "state",
         name: str = "problem",
         layout: Layout | None = None,
     ):
@@ -106,7 +111,8 @@ class Problem(Value):
         self.constraints: tuple[Constraint, ...] = in_order(wanted, given, next(iter(self.models[0].named_rewards)))
         self.pairs: tuple[Pair, ...] = read_pairs(pairs, defects)
         self.return_over: ReturnOver = return_over
-        self.agent_sees_observations = bool(agent_sees_observations)
+        self.agent_sees: AgentSees
+        self.agent_sees, self._seen, self._sees_state = read_sight(agent_sees, observer, defects)
         self.layout = layout
         if isinstance(layout, Layout):
             layout.check(self.num_states, defects)
@@ -118,6 +124,7 @@ class Problem(Value):
         self.about: tuple[tuple[str, int], ...]
         self.bounds: tuple[Bound, ...]
         self.agent: Agent
+        self.reading: Reading | None
         self.channels: tuple[Channel, ...]
         self._resolve(channels, defects)
         self._seal()
@@ -129,8 +136,15 @@ class Problem(Value):
         found = sides(self.constraints)
         self.bounds = tuple(Bound(*self.about[number], sign, bound) for number, sign, bound in found)
         tables = [one.alone for one in given]
-        sees = self.observer if self.agent_sees_observations else None
-        self.agent = agent_of(tables, self.constraints, self.quantities, len(self.models), sees, defects)
+        own = isinstance(self.agent_sees, Observer)
+        self.agent = agent_of(
+            tables, self.constraints, self.quantities, len(self.models), self._seen, defects,
+            sees_state=self._sees_state, apart=own,
+        )  # fmt: skip
+        self.reading = self.agent.reading(self.num_actions)
+        self._open = (
+            self.model.available if self.reading is None else open_to_readings(self.reading, self.models, defects)
+        )
         self.channels = resolve(given, self.quantities, self.agent, self.models, defects)
         defects.raise_if_any()
         for number, one in enumerate(self.channels[1:]):
@@ -181,10 +195,25 @@ class Problem(Value):
     def num_cells(self) -> int:
         """How many situations the agent can distinguish: the rows of a policy's table.
 
-        The states; or, if a secret or a formula says that the agent knows more, every pair (what it knows, state), pair
-        `(m, s)` in row `m · S + s`.
+        The states, or the readings of an agent that does not see its state; if a secret or a formula says that the agent
+        knows more, every pair (what it knows, state or reading), pair `(m, s)` in row `m · S + s`.
         """
-        return self._known * self.num_states
+        return self._known * len(self._open)
+
+    def row_of(
+        self,
+        model: Int[np.ndarray, " n"],
+        held: Int[np.ndarray, " n"],
+        state: Int[np.ndarray, " n"],
+        reading: Int[np.ndarray, " n"] | None = None,
+    ) -> Int[np.ndarray, " n"]:
+        """The row of a policy's table in situations: the model, what the problem's own channel remembers, the state.
+
+        **Arguments:** `reading`: the number of the agent's newest reading, if it does not see its state; without it, the row
+        of an agent that sees it.
+        """
+        size, last = (self.num_states, state) if reading is None else (len(self._open), reading)
+        return self.channels[0].known[model, held] * size + last
 
     @property
     def cell_names(self) -> tuple[str, ...]:
@@ -192,18 +221,33 @@ class Problem(Value):
         known = self.agent.register.names
         if self.agent.knows_model:
             known = tuple("/".join(filter(None, (model, name))) for model in self._model_names for name in known)
-        return tuple("/".join(filter(None, (name, state))) for name in known for state in self.model.states.all())
+        actions, states = self.model.actions.all(), self.model.states.all()
+        shown = states if self.reading is None else self.reading.names(actions)
+        return tuple("/".join(filter(None, (name, one))) for name in known for one in shown)
 
     @property
     def available(self) -> np.ndarray:
         """Which actions can be taken, `(C, A)`: one row for each row of a policy's table."""
-        return np.tile(self.model.available, (self._known, 1))
+        return np.tile(self._open, (self._known, 1))
 
     @property
     def knows_all(self) -> bool:
-        """Whether the agent knows all that is hidden beside its state: the model that runs and every memory."""
+        """Whether the agent knows all that is hidden: its state, the model that runs and every memory."""
         known = self.channels[0].known
-        return len(np.unique(known)) == known.size
+        return self.agent.sees_state and len(np.unique(known)) == known.size
+
+    @property
+    def informed(self) -> "Problem":
+        """The same problem with an agent that sees its state; itself if the agent does."""
+        if self.agent.sees_state:
+            return self
+        return memo(self, (Problem, "informed"), self._informed)
+
+    def _informed(self) -> "Problem":
+        seeing = replace(self.agent, sees=None, apart=False, sees_state=True)
+        further = self.constraints[is_threshold(self.constraints) :]
+        kept = [Knows(seeing) if isinstance(one, Knows) else one for one in further]
+        return self.replace(agent_sees="state", constraints=kept)
 
     @property
     def secret_values(self) -> tuple[str, ...]:
@@ -240,7 +284,7 @@ class Problem(Value):
     def only(self, name: str) -> "Problem":
         """The same problem with one of its channels alone: the same models, constraints and rows of a policy's table.
 
-        If the agent sees observations, it sees those of the problem's own observer, whichever channel it is.
+        If the agent sees what the observer receives, that is the problem's own observer, whichever channel it is.
 
         **Raises:** `InputError` if there is no pair of this name; `"own"` is that of `secret` and `observer`.
         """
@@ -256,12 +300,11 @@ class Problem(Value):
         found.name = self.name if own else f"{self.name}, {channel.name}"
         found.secret, found.observer = channel.secret, channel.observer
         found.channels, found.pairs = (replace(channel, name=OWN, min=None, max=None, belief=None, receives=0),), ()
-        apart = self.agent_sees_observations and channel.receives > 0
+        apart = self.agent.apart or (self.agent.sees is not None and channel.receives > 0)
         if apart or any(one.alone.agent_knows for one in self.channels):
             # The rows of a policy's table, and what the agent sees, stay those of all channels together.
-            known = Knows(self.agent.register, self.agent.knows_model, self.observer if apart else None)
             found.agent = replace(self.agent, apart=apart)
-            found.constraints = (*self.constraints, known)
+            found.constraints = (*self.constraints, Knows(found.agent))
         found._seal()
         return found
 
@@ -339,7 +382,7 @@ class Problem(Value):
             "return_over": self.return_over,
             "constraints": self.constraints[is_threshold(self.constraints) :],
             "pairs": self.pairs,
-            "agent_sees_observations": self.agent_sees_observations,
+            "agent_sees": self.agent_sees,
             "name": self.name,
             "layout": self.layout,
         }
@@ -378,6 +421,8 @@ class Problem(Value):
                 only = "return_over='infinite' takes min_return alone"
                 defects.add(f"{only}: other constraints are over the horizon", "constraints")
         self._check_observer(self.observer, defects)
+        if isinstance(self.agent_sees, Observer):
+            self._check_observer(self.agent_sees, defects.under("agent", where="agent_sees"))
         table = self._check_secret(self.secret, defects)
         given = [] if table is None else [Given(None, self.secret, self.observer, table)]
         for number, pair in enumerate(self.pairs):

@@ -175,7 +175,8 @@ def read_record(content: bytes) -> Record:
     channels = [_read_secret(fields, "own", None, None, observer, 0, shape)]
     horizon = fields.count("horizon", most=_MOST_STEPS)
     threshold = fields.bound("min return")
-    over, _ = fields.texts("return over"), fields.integer("agent sees observations")
+    over, sees = fields.texts("return over"), fields.integer("agent sees observations")
+    require(sees < 2, "problem: its agent does not see its state, and nothing can be proven of such agents yet")
     require(over in (["horizon"], ["infinite"]), "problem: its return is over an unknown time")
     memories = len(channels[0].step)
     last = np.stack([np.broadcast_to(one.terminal, (memories, states)) for one in models])
@@ -400,6 +401,8 @@ def _read_secret(
         weights = fields.floats("secret: weights", (models,))
     known = fields.integers("secret: agent knows", (models, memories))
     path = fields.integers("secret: path", (states,)) if fields.follows("secret: path") else None
+    words = f"problem: the secret of {name} has a value at every time, of which nothing can be proven yet"
+    require(not fields.follows("secret: at each time"), words)
     good = values > 0 and len(label) in (1, models) and (label >= -1).all() and (label < values).all()
     good &= ((start >= 0) & (start < memories)).all() and ((step >= 0) & (step < memories)).all()
     good &= (weights >= 0).all() and (known >= 0).all() and (path is None or bool((path >= 0).all()))

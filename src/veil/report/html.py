@@ -103,14 +103,15 @@ def make_report(
     behaviour = behave(problem, found.solution.policy)
     room = _MOST_BELIEF // ((problem.horizon + 1) * problem.num_states)
     shown, paths = max(2, min(runs, room)), problem.secret_table.path is not None
+    one_value = not paths and problem.secret_table.each is None
     if paths:
         (sample, leaking), revealing = smooth_runs(behaviour, shown, seed), None
     else:
         sample = sample_runs(behaviour, shown, seed)
         leaking = find_leaking(behaviour, sample, clock)
-        revealing = most_revealing(behaviour, sample, sequences, clock)
+        revealing = most_revealing(behaviour, sample, sequences, clock) if one_value else None
     curve = Curve([]) if frontier is None else read_curve(problem, frontier)
-    attacked = None if found.searched or paths else _attacked(problem, found.solution.policy, seed, clock)
+    attacked = None if found.searched or not one_value else _attacked(problem, found.solution.policy, seed, clock)
     material = Material(make_scene(problem, behaviour.visits), behaviour, found, sample.runs, curve, leaking)
     return _pages().get_template("report.html.jinja").render(
         problem=problem,

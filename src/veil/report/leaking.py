@@ -55,7 +55,7 @@ def find_leaking(behaviour: Behaviour, sample: SampledRuns, clock: Clock | None 
 def _sources(behaviour: Behaviour, clock: Clock | None) -> dict[str, float]:
     problem, observer = behaviour.problem, behaviour.problem.observer
     count = len(observer.sensors) or observer.num_observations
-    if behaviour.policy.needs_observations:  # what it does without them is not defined
+    if behaviour.policy.acts_on_observer(problem):  # what it does without them is not defined
         return {}
     if count > _MOST_SOURCES or (not observer.sensors and observer.silent is None):
         return {}

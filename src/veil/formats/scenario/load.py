@@ -8,7 +8,12 @@ from types import MappingProxyType
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
 from ...common.settings import Given
+from ...engine.querying import COST as QUERYING
+from ...engine.querying import Querying
+from ...policy.markov import MarkovPolicy
 from ...policy.policy import Policy
+from ...problem.agent import AgentSees
+from ...problem.belief import UNIFORM
 from ...problem.constraints import Constraint, Return
 from ...problem.masks import COST, Masks
 from ...problem.model import Model
@@ -33,6 +38,7 @@ from .schema import (
     ModelFile,
     ObserverTable,
     OneOfSeveral,
+    QueryingTable,
     SecretForm,
 )
 from .secret import read_secret
@@ -134,7 +140,7 @@ class _Reader:
         tables, defects, first = self.tables, self._defects, self.first
         if first is None:
             return None
-        observer = self._observer(first)
+        observer, agent_sees = self._observer(first), self._agent(first)
         form = self._secret_form
         secret = first.imported.secret if tables.secret is None else None  # that of a program with secret variables
         if secret is None and form is not None:
@@ -143,12 +149,16 @@ class _Reader:
         models = [model for model in rewarded if model is not None]
         constraints = read_constraints(tables.constraints, first, defects.under("constraints"))
         pairs = [] if "pairs" in self._wrong else read_pairs(tables, first, defects, self._assumed_model, self._policy)
-        if defects or observer is None or secret is None:
+        if defects or observer is None or secret is None or agent_sees is None:
             if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
             return None
-        late: list[Constraint] = [one for one in constraints if isinstance(one, Return) and one.reward == COST]
-        if tables.masks is not None:
+        if tables.masks is not None and tables.querying is not None:
+            defects.add("found beside [masks], expected one of them", "querying")
+            return None
+        cost = COST if tables.querying is None else QUERYING
+        late: list[Constraint] = [one for one in constraints if isinstance(one, Return) and one.reward == cost]
+        if tables.masks is not None or tables.querying is not None:
             constraints = [one for one in constraints if one not in late]
         try:
             problem = Problem(
@@ -160,13 +170,15 @@ class _Reader:
                 tables.return_over,
                 constraints=constraints,
                 pairs=pairs,
-                agent_sees_observations=tables.agent_sees_observations,
+                agent_sees=agent_sees,
                 name=name,
                 layout=None if first.grid is None else first.grid.layout,
             )
         except InputError as error:
             defects.take(error)
             return None
+        if tables.querying is not None:
+            return self._asked(problem, tables.querying, late)
         return problem if tables.masks is None else _masked(problem, tables.masks, late, defects)
 
     def _read_models(self) -> list[ScenarioModel]:
@@ -289,6 +301,32 @@ class _Reader:
         except VeilError as error:
             self._defects.take(error, "observers")
             return None
+
+    def _asked(self, problem: Problem, table: QueryingTable, late: list[Constraint]) -> Problem | None:
+        """The problem of an observer that asks; None with every defect noted."""
+        part = self._defects.under("querying")
+        if table.walker == UNIFORM:
+            walker = MarkovPolicy.uniform(problem)
+        else:
+            walker = self._policy(table.walker, part.under("walker"))
+        try:
+            return None if walker is None else Querying(walker, table.sensors, table.costs).apply(problem, late)
+        except VeilError as error:
+            part.take(error)
+            return None
+
+    def _agent(self, first: ScenarioModel) -> AgentSees | None:
+        """What the agent sees; None with every defect noted."""
+        table = self.tables.agent
+        if table is None or "agent" in self._wrong:
+            return "state"
+        part = self._defects.under("agent")
+        if not (table.model_fields_set - {"sees"} or table.model_extra):
+            return table.sees or "state"
+        if table.sees is not None:
+            part.add("found beside sensors of its own, expected one of them", "sees")
+            return None
+        return read_observer(table, first, self.tables.horizon, part, further=True)
 
 
 def _masked(problem: Problem, table: MasksTable, late: list[Constraint], defects: Defects) -> Problem | None:

@@ -25,6 +25,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[[file.terminal_rewards]]`", forms.FinalStates),
     ("`[[models]]`", forms.OneOfSeveral),
     ("`[observer]`, `[[observers]]`", forms.ObserverTable),
+    ("`[agent]`", forms.AgentTable),
     ("`[observer.sensors.NAME]`", forms.StateSensor),
     *((f'`[secret]` with `kind = "{kind}"`', forms.secret_form(kind)) for kind in SECRETS.builtin),
     ("`[[rewards.NAME]]`", forms.NamedReward),
@@ -32,6 +33,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[[pairs]]`", forms.PairTable),
     ("`[pairs.belief]`", forms.BeliefTable),
     ("`[masks]`", forms.MasksTable),
+    ("`[querying]`", forms.QueryingTable),
     ("`[solve]`", forms.Settings),
     *((f"`[solve.memory]` with `{kind}`", memory_form(kind)) for kind in MEMORIES.builtin),
 )
@@ -85,6 +87,8 @@ def reference() -> str:
     parts = [_HEAD]
     for heading, form in _TABLES:
         table = schema if form is forms.ScenarioFile else schema["$defs"][form.__name__]
+        if form is forms.AgentTable:  # its other keys are those of an observer
+            table = table | {"properties": {"sees": table["properties"]["sees"]}}
         parts.append(f"## {heading}\n\n{inspect.cleandoc(form.__doc__ or '')}\n\n{_rows(table)}")
     return "\n".join(parts)
 

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Discriminator, Field, create_model
 from pydantic.json_schema import JsonSchemaValue
 
 from ...policy.memories.registry import MEMORIES
+from ...problem.agent import Sight
 from ...problem.observers.registry import OBSERVERS
 from ...problem.secrets.registry import SECRETS
 from .keys import declared_form
@@ -185,6 +186,25 @@ class MasksTable(Table):
     visible: bool = Field(True, description="Whether the observer sees which sensor is masked.")
 
 
+class QueryingTable(Table):
+    """An observer that asks one sensor at each of the times 0 … T, or none: the problem is then its own, and its actions are
+    the queries. Its goal is `goal = "transparent"` in `[solve]`."""
+
+    walker: str = Field(
+        "uniform",
+        description='The policy of the one who is observed: `"uniform"`, or the file of a policy.',
+        max_length=4096,
+    )
+    sensors: Annotated[list[Name], Field(min_length=1, max_length=MOST_SENSORS)] | None = Field(
+        None, description="The sensors that can be asked; all of the observer by default."
+    )
+    costs: dict[Name, Annotated[Finite, Field(ge=0)]] = Field(
+        {},
+        max_length=MOST_SENSORS,
+        description="What a query costs: `sensor = number`, 0 by default. The reward `querying` adds them up.",
+    )
+
+
 class FinalStates(Table):
     """A reward for the last state in a model that comes from a file."""
 
@@ -291,6 +311,16 @@ class ObserverTable(Table):
     )
 
 
+class AgentTable(ObserverTable):
+    """What the agent sees: `sees`; or, with the keys of `[observer]`, sensors of its own, and not its state."""
+
+    sees: Sight | None = Field(
+        None,
+        description="Its state; its state and what the observer receives; or only what the observer receives."
+        ' By default `"state"`.',
+    )
+
+
 class SecretForm(Table):
     """The table of a secret: `kind`, and the keys of that kind."""
 
@@ -375,7 +405,6 @@ class ScenarioFile(Table):
     return_over: Literal["horizon", "infinite"] = Field(
         "horizon", description="Return over the horizon, or over an infinite horizon (discount below 1)."
     )
-    agent_sees_observations: bool = Field(False, description="Whether the agent also receives the observations.")
     grid: Grid | None = Field(None, description="The model as a grid.")
     graph: Graph | None = Field(None, description="The model as a graph.")
     file: ModelFile | None = Field(None, description="The model from a file.")
@@ -383,6 +412,7 @@ class ScenarioFile(Table):
         [], description="Several models over the same states, for the secret `which_model`."
     )
     observer: ObserverTable | None = Field(None, description="What the observer sees.")
+    agent: AgentTable | None = Field(None, description="What the agent sees; by default its state.")
     observers: Annotated[list[ObserverTable], Field(max_length=MOST_OBSERVERS)] = Field(
         [], description="Further observers, who share all that they see with `[observer]`: tables as `[observer]`."
     )
@@ -400,6 +430,7 @@ class ScenarioFile(Table):
         [], description="Further pairs of a secret and an observer, a `[[pairs]]` table each."
     )
     masks: MasksTable | None = Field(None, description="Sensors that the agent can mask.")
+    querying: QueryingTable | None = Field(None, description="Queries of an observer that chooses where to look.")
     solve: Settings | None = Field(None, description="Options of the solver.")
 
 
@@ -428,13 +459,14 @@ def schema() -> JsonSchemaValue:
 def _add_feature(schema: JsonSchemaValue, kind: str) -> None:
     """Add the key of a feature of observers to the table of an observer."""
     form, feature = feature_form(kind), OBSERVERS.get(kind)
-    table, observer = form.model_json_schema(), schema["$defs"]["ObserverTable"]
+    table = form.model_json_schema()
     schema["$defs"] |= table.pop("$defs", {})
     if not feature.given_alone():
         schema["$defs"][form.__name__] = table
     alone = {"$ref": f"#/$defs/{form.__name__}", "description": " ".join((form.__doc__ or "").split())}
-    observer["properties"][kind] = table["properties"][kind] if feature.given_alone() else alone
-    observer["additionalProperties"] = False
+    for observer in (schema["$defs"]["ObserverTable"], schema["$defs"]["AgentTable"]):
+        observer["properties"][kind] = table["properties"][kind] if feature.given_alone() else alone
+        observer["additionalProperties"] = False
 
 
 def _without_null(part: Any) -> Any:

@@ -41,6 +41,9 @@ def to_toml(problem: Problem, story: str = "", policies: Mapping[str, str] | Non
     """
     comment = [f"# {line}".rstrip() for line in story.splitlines()] + ([""] if story else [])
     tables = _head(problem) | _models(problem) | {"observer": _observer(problem.observer, problem.model)}
+    sees = problem.agent_sees
+    own = {"sees": sees} if isinstance(sees, str) else _observer(sees, problem.model)
+    tables |= {} if sees == "state" else {"agent": own}
     more = {"rewards": rewards_table(problem), "constraints": constraint_tables(problem)}
     more |= {"pairs": [_pair(one, problem, (policies or {}).get(one.name)) for one in problem.pairs]}
     tables |= {"secret": _secret(problem)} | {key: value for key, value in more.items() if value}
@@ -136,7 +139,7 @@ def _head(problem: Problem) -> dict[str, object]:
         head["min_return"] = problem.min_return
     if problem.return_over != "horizon":
         head["return_over"] = problem.return_over
-    return head | ({"agent_sees_observations": True} if problem.agent_sees_observations else {})
+    return head
 
 
 def _models(problem: Problem) -> dict[str, object]:

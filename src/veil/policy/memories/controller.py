@@ -34,6 +34,8 @@ class Controller(Memory):
         clock_key(False),
     )
 
+    needs_states = False
+
     nodes: int = 2
     clock: bool = False
 

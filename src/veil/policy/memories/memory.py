@@ -23,12 +23,14 @@ class Memory(Value, ABC):
     **Class attributes:** `kind`, its name in files and on the command line; `keys` of its `[solve.memory]` table: the first
     has the name of the kind and is the first argument of the class, the others are arguments by name. `needs_observations`:
     whether it depends on what the observer receives, so that the agent must see that too. The first paragraph of the
-    docstring opens its section in the reference.
+    docstring opens its section in the reference. `needs_states`: whether it depends on the states, so that the agent must see
+    them.
     """
 
     kind: ClassVar[str]
     keys: ClassVar[tuple[Key, ...]]
     needs_observations: ClassVar[bool] = False
+    needs_states: ClassVar[bool] = True
     clock: bool
 
     @property
@@ -46,13 +48,18 @@ class Memory(Value, ABC):
 
     def resolve(self, problem: Problem) -> Self:
         """The same memory with the indices of a problem; raises `InputError` if the problem does not allow it."""
-        if self.needs_observations and not problem.agent_sees_observations:
-            defects = Defects(type(self).__name__)
+        defects = Defects(type(self).__name__)
+        if self.needs_observations and problem.agent.sees is None:
             defects.add(
                 f"the agent of {problem.name!r} does not see the observations: use StateMemory(k), which remembers its"
-                " own past, or Problem(..., agent_sees_observations=True) if it does see them"
+                " own past, or Problem(..., agent_sees='state+observations') if it does see them"
             )
-            defects.raise_if_any()
+        if self.needs_states and not problem.agent.sees_state:
+            defects.add(
+                f"the agent of {problem.name!r} does not see its state, which this memory depends on: use"
+                " ObservationMemory(k), which remembers its readings, or a Controller"
+            )
+        defects.raise_if_any()
         return self
 
     def span(self, problem: Problem) -> int | None:

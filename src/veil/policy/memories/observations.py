@@ -13,14 +13,14 @@ from .window import Window, WindowMemory
 
 @dataclass(frozen=True)
 class ObservationMemory(WindowMemory):
-    """The last k events that the observer received, the newest included; the agent must see them too.
+    """The last k readings of the agent, the newest included: events that the observer receives too, or its own.
 
     **Arguments:** `k` ≥ 1; `clock`, whether the table also depends on the time. An event is an observation, or a pair
     (action, observation) if the observer sees actions. The agent receives each event when it comes, also silent ones of an
     observer without a clock. Before k events have come the memory holds what there is. Over an infinite horizon, everything
     after time T is received as at time T.
 
-    **Raises:** `InputError`; also, with a problem, unless `Problem(..., agent_sees_observations=True)`.
+    **Raises:** `InputError`; also, with a problem whose agent sees nothing but its state (`Problem(..., agent_sees=…)`).
     """
 
     kind = "observations"
@@ -29,13 +29,14 @@ class ObservationMemory(WindowMemory):
         Key(
             "observations",
             int,
-            "The last k events that the observer received; the agent must see them too.",
+            "The last k events that the agent receives: those of the observer, or its own readings.",
             least=1,
             most=1000,
         ),
         clock_key(True),
     )
     needs_observations = True
+    needs_states = False
 
     def register(self, problem: Problem) -> "EventRegister":
         """A window over the events."""

@@ -70,6 +70,7 @@ class ZoneMemory(Memory):
     def resolve(self, problem: Problem) -> Self:
         """The same memory with the states of each zone as sorted indices; raises `InputError` on unknown ones."""
         defects = Defects("ZoneMemory")
+        super().resolve(problem)
         states = problem.model.states
         found = [
             [states.find_or_note(member, f"zone {number}", defects) for member in zone]

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from ...common.checks import SUM_TOLERANCE, Defects
 from ...common.errors import InputError
 from ...common.values import Value, read_only
+from ..agent import AgentSees
 from ..layout import Layout
 from ..model import Model
 from ..observer import Observer
@@ -213,7 +214,7 @@ class GridWorld(Value):
         return_over: Literal["horizon", "infinite"] = "horizon",
         sees_actions: bool = False,
         sees_initial: bool = True,
-        agent_sees_observations: bool = False,
+        agent_sees: AgentSees = "state",
         name: str = "grid",
     ) -> Problem:
         """A problem in this world; `secret` None asks whether the last state is a secret cell."""
@@ -226,7 +227,7 @@ class GridWorld(Value):
             horizon,
             min_return,
             return_over,
-            agent_sees_observations=agent_sees_observations,
+            agent_sees=agent_sees,
             name=name,
             layout=self.layout,
         )

@@ -20,6 +20,7 @@ SECRETS: Registry[type[Secret]] = Registry(
     "veil.secrets",
     {
         "last_state": "veil.problem.secrets.last_state:LastState",
+        "state_now": "veil.problem.secrets.state_now:StateNow",
         "initial_state": "veil.problem.secrets.initial_state:InitialState",
         "state_at": "veil.problem.secrets.state_at:StateAt",
         "automaton": "veil.problem.secrets.automaton:Automaton",

@@ -23,6 +23,22 @@ ELSEWHERE = "elsewhere"
 ELSEWHERE_OR_SECRET = (ELSEWHERE, "secret")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class EachTime(Value):
+    """A secret with a value at every time t: `value[s_t]`, or whether `value` is 1 at some time from t to t + `ahead`.
+
+    `weights (T+1)`: of what is hidden at each time. `value (S)`: of each state, or of each hidden state of a chain.
+    """
+
+    value: Int[np.ndarray, " S"]
+    weights: Float[np.ndarray, " T+1"]
+    ahead: int = 0
+
+    def at(self, state: Int[np.ndarray, " N"]) -> "EachTime":
+        """The same over larger states, of which each shows as one of the states here."""
+        return EachTime(self.value[state], self.weights, self.ahead)
+
+
 @dataclass(frozen=True, eq=False)
 class SecretTable:
     """A secret resolved against a model, the form that the engine reads.
@@ -31,7 +47,8 @@ class SecretTable:
     `memory_start[s_0]` and becomes `memory_step[m, s']` on entering `s'`. The value of the secret is
     `label[k, m, s]` of the hidden state at `time`; -1 marks hidden states that cannot occur then.
 
-    Where `path` is given, the secret is the whole sequence `path[s_0] … path[s_T]` instead; `label` then has one value.
+    Where `path` is given, the secret is the whole sequence `path[s_0] … path[s_T]` instead; `label` then has one value. Where
+    `each` is given, it has a value at every time instead; `label` is then that of the last.
     """
 
     time: int
@@ -43,6 +60,7 @@ class SecretTable:
     weights: Float[np.ndarray, " K"] | None = None
     agent_knows: bool = False
     path: Int[np.ndarray, " S"] | None = None
+    each: EachTime | None = None
 
     @property
     def prior(self) -> Float[np.ndarray, " K"]:

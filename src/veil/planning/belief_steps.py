@@ -1,0 +1,310 @@
+"""Beliefs of an agent that sees only what its observer sees: how an action and an answer change them, and what is unknown.
+
+A belief is an unnormalised row over hidden states, or, from the time at which the secret is settled, over pairs (value, hidden
+state). All functions here are homogeneous of degree one: of a belief with mass p they are p times those of the normalised one.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..common.errors import InputError
+from ..common.logs import surprisal_bits
+from ..engine.chain import Chain
+from ..engine.compile import build
+from ..engine.each_time import times_of
+from ..engine.hidden import Hidden
+from ..problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Every (action, event) that can occur: `action (K)`, `event (K)` and the chance `shown (K, N)` of it in each state."""
+
+    action: Int[np.ndarray, " K"]
+    event: Int[np.ndarray, " K"]
+    shown: Float[np.ndarray, "K N"]
+
+
+class BeliefSteps:
+    """The beliefs of a problem, and what their owner lacks.
+
+    **Arguments:** `price`: bits that one unit of the return counts.
+
+    **Raises:** `InputError` unless the agent sees what the observer sees, actions included, and nothing else.
+    """
+
+    def __init__(self, problem: Problem, price: float = 0.0):
+        _check(problem)
+        self.problem, self.price = problem, price
+        self.hidden: Hidden = build(problem)
+        self.horizon, kernel = self.hidden.horizon, self.hidden.kernel
+        stacked = sp.csr_array(kernel.stacked)
+        matrices = [sp.csr_array(stacked[action :: kernel.num_actions]) for action in range(kernel.num_actions)]
+        self.is_free = all(abs(one - matrices[0]).max() == 0 for one in matrices[1:])
+        """Whether the actions change nothing but what is seen, as queries do."""
+        self.moves = matrices[:1] if self.is_free else matrices
+        self.available = problem.model.available[self.hidden.state]
+        self.costs: Float[np.ndarray, "N A"] = price * self.hidden.paid[0].reward
+        open_to_all = np.flatnonzero(self.available.all(axis=0))
+        if not len(open_to_all):
+            raise InputError("problem", ["no action is available in all states, expected one, such as asking nothing"])
+        self.plain = int(open_to_all[np.argmin(self.costs[:, open_to_all].sum(axis=0))])
+        """The cheapest action that is always available: what an upper bound takes where nothing more is learned."""
+        each, settled = self.hidden.each, self.hidden.split_time
+        self.settled = settled if each is None and settled < self.horizon else -1
+        self._kept: dict[int, np.ndarray] = {}
+        self._weights = np.zeros(self.horizon + 1) if each is None else each.weights
+        if each is None:
+            self._weights[self.horizon] = 1.0
+        elif each.ahead and not self.is_free:
+            raise InputError(
+                "secret", ["it lies ahead and depends on actions that are not chosen yet: expected ahead=0"]
+            )
+
+    @property
+    def last(self) -> int:
+        """The last time at which something counts."""
+        return int(np.flatnonzero(self._weights)[-1])
+
+    @cached_property
+    def answers(self) -> Answers:
+        """See `Answers`."""
+        actions, events, rows = list[int](), list[int](), list[np.ndarray]()
+        for action in range(self.hidden.kernel.num_actions):
+            emitter = next(one for one in self.hidden.emitters if one.actions[action])
+            for event in np.flatnonzero(emitter.emits).tolist():
+                actions.append(action)
+                events.append(event)
+                rows.append(emitter.by_event[event])
+        return Answers(np.array(actions), np.array(events), np.array(rows))
+
+    def values(self, time: int) -> int:
+        """How many values of the secret a belief of a time tells apart: one before it is settled."""
+        return self.hidden.num_values if 0 <= self.settled <= time else 1
+
+    @cached_property
+    def starts(self) -> list[tuple[int, Float[np.ndarray, " n"]]]:
+        """The first events and the beliefs after them."""
+        root = self.hidden.root
+        found = [(event, root[:, event]) for event in range(root.shape[1]) if root[:, event].any()]
+        return [(event, self._split(0, row)) for event, row in found]
+
+    @property
+    def num_events(self) -> int:
+        """How many events a step can have."""
+        return self.hidden.num_events
+
+    def widening(self, time: int) -> int:
+        """How many times as long beliefs are one time later."""
+        return self.values(time + 1) // self.values(time)
+
+    def after(self, time: int, belief: Float[np.ndarray, " n"]) -> Float[np.ndarray, "K m"]:
+        """The beliefs one time later, after each of `answers`."""
+        return self.after_each(time, belief[None])[0]
+
+    def after_each(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k K m"]:
+        """The same of many beliefs."""
+        answers, moved = self.answers, self._moved(time, beliefs)
+        here = moved[0][:, None] if self.is_free else np.stack([moved[a] for a in answers.action.tolist()], axis=1)
+        return self._told_of(time, here * answers.shown[:, None, :])
+
+    def taken(
+        self, time: int, beliefs: Float[np.ndarray, "k n"], actions: Int[np.ndarray, " k"]
+    ) -> tuple[Float[np.ndarray, " k"], Int[np.ndarray, " c"], Int[np.ndarray, " c"], Float[np.ndarray, "c m"]]:
+        """What an action costs after each belief; and of each answer that can follow: the belief before, event and belief."""
+        moved, places, events, rows = (
+            self._moved(time, beliefs),
+            list[np.ndarray](),
+            list[np.ndarray](),
+            list[np.ndarray](),
+        )
+        for answer, (action, event) in enumerate(
+            zip(self.answers.action.tolist(), self.answers.event.tolist(), strict=True)
+        ):
+            here = np.flatnonzero(actions == action)
+            found = moved[0 if self.is_free else action][here] * self.answers.shown[answer]
+            kept = found.any(axis=(1, 2))
+            places.append(here[kept])
+            events.append(np.full(int(kept.sum()), event))
+            rows.append(found[kept])
+        place, event = np.concatenate(places), np.concatenate(events)
+        order = np.argsort(place, kind="stable")
+        after = self._told_of(time, np.concatenate(rows)[order][:, None])[:, 0]
+        paid = self.paid_each(time, beliefs)[np.arange(len(beliefs)), actions]
+        return paid, place[order], event[order], after
+
+    def _moved(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> list[Float[np.ndarray, "k V N"]]:
+        values, size = self.values(time), self.hidden.num_states
+        rows = beliefs.reshape(-1, size)
+        return [(rows @ matrix).reshape(-1, values, size) for matrix in self.moves]
+
+    def _told_of(self, time: int, found: Float[np.ndarray, "k K V N"]) -> Float[np.ndarray, "k K m"]:
+        """Beliefs one time later as rows, each value of the secret apart once it is settled."""
+        if self.settled == time + 1:
+            found = found * self.hidden.label.T
+        return found.reshape(*found.shape[:2], -1)
+
+    def _split(self, time: int, row: Float[np.ndarray, " N"]) -> Float[np.ndarray, " n"]:
+        return (self.hidden.label.T * row).ravel() if self.settled == time else row
+
+    def paid(self, time: int, belief: Float[np.ndarray, " n"]) -> Float[np.ndarray, " A"]:
+        """What each action costs, in bits; infinite if it is not available."""
+        return self.paid_each(time, belief[None])[0]
+
+    def paid_each(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k A"]:
+        """The same of many beliefs."""
+        mass = beliefs.reshape(len(beliefs), self.values(time), -1).sum(axis=1)
+        barred = (mass > 0) @ ~self.available
+        return np.where(barred, np.inf, mass @ self.costs)
+
+    @cached_property
+    def _labels(self) -> list[Float[np.ndarray, "N Z"]]:
+        """`P(z_t | x_t)` of each time that counts, without the actions, on which it does not depend."""
+        if self.hidden.each is None:
+            return [self.hidden.label] * (self.horizon + 1)
+        even = np.full((1, self.hidden.num_cells, self.hidden.kernel.num_actions), 1 / self.hidden.kernel.num_actions)
+        return [one.chain.hidden.label for one in times_of(Chain(self.hidden, even, stationary=True), every=True)]
+
+    def unknown(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """The bits that count at a time, of each belief."""
+        if not self._weights[time]:
+            return np.zeros(len(beliefs))
+        return self._weights[time] * row_bits(self._joint(time, beliefs))
+
+    def _joint(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k Z"]:
+        if self.values(time) > 1:
+            return beliefs.reshape(len(beliefs), self.values(time), -1).sum(axis=2)
+        return beliefs @ self._labels[time]
+
+    @cached_property
+    def forecasts(self) -> list[list[tuple[float, Float[np.ndarray, "n Z"]]]]:
+        """For each time t the weight of each later time s that counts, and `P(z_s | x_t)` if the plain action is kept."""
+        found: list[list[tuple[float, np.ndarray]]] = [[] for _ in range(self.horizon + 1)]
+        move = self._plain_moves
+        for later in np.flatnonzero(self._weights).tolist():
+            table = self._labels[later]
+            if self.settled >= 0:
+                table = np.repeat(np.eye(self.hidden.num_values), self.hidden.num_states, axis=0)
+            for time in range(later - 1, -1, -1):
+                if self.values(time) > 1:
+                    found[time].append((self._weights[later], table))
+                    continue
+                if self.settled == time + 1:
+                    table = self.hidden.label
+                table = move @ table
+                found[time].append((self._weights[later], table))
+        return found
+
+    def blind(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """What is still to count if nothing more is learned and the plain action is always taken: an upper bound."""
+        total = sum(
+            (weight * row_bits(beliefs @ table) for weight, table in self.forecasts[time]), np.zeros(len(beliefs))
+        )
+        return total + self._blind_costs(time, beliefs)
+
+    def next_unknown(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """The bits that count at the first time from `time` on that has a weight, if nothing more is learned until then."""
+        if self._weights[time] or not self.forecasts[time]:
+            return self.unknown(time, beliefs)
+        _, table = self.forecasts[time][0]
+        return row_bits(beliefs @ table)
+
+    def left_by(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k K"]:
+        """`next_unknown` one time later, after each of `answers`; if actions only ask, without making those beliefs."""
+        if not self.is_free:
+            after = self.after_each(time, beliefs)
+            return self.next_unknown(time + 1, after.reshape(-1, after.shape[2])).reshape(after.shape[:2])
+        moved, factor = self._moved(time, beliefs)[0], 1.0
+        if self._weights[time + 1] or not self.forecasts[time + 1]:
+            factor = self._weights[time + 1]
+        if not factor:
+            return np.zeros((len(beliefs), len(self.answers.action)))
+        count = len(beliefs)
+        if moved.shape[1] > 1:
+            joint = (moved.reshape(-1, moved.shape[2]) @ self.answers.shown.T).reshape(count, moved.shape[1], -1)
+            joint = joint.transpose(0, 2, 1)
+        else:
+            joint = (moved[:, 0] @ self._shown_with(time)).reshape(count, len(self.answers.action), -1)
+        return factor * row_bits(joint.reshape(-1, joint.shape[2])).reshape(count, -1)
+
+    def _shown_with(self, time: int) -> Float[np.ndarray, "N KZ"]:
+        """The chance of each answer and value of the next time that counts, by the state one time later."""
+        if time not in self._kept:
+            label = self._labels[time + 1] if self._weights[time + 1] else None
+            if self.settled == time + 1:
+                label = self.hidden.label
+            elif label is None:
+                _, label = self.forecasts[time + 1][0]
+            shown = self.answers.shown.T[:, :, None] * label[:, None, :]
+            self._kept[time] = shown.reshape(len(shown), -1)
+        return self._kept[time]
+
+    def _blind_costs(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        if not self.price:
+            return np.zeros(len(beliefs))
+        return beliefs @ np.tile(self._free_costs[time], self.values(time))
+
+    @property
+    def _plain_moves(self) -> sp.csr_array:
+        return self.moves[0 if self.is_free else self.plain]
+
+    @cached_property
+    def _free_costs(self) -> list[Float[np.ndarray, " N"]]:
+        costs = [np.zeros(self.hidden.num_states)]
+        for _ in range(self.horizon):
+            costs.append(self.costs[:, self.plain] + self._plain_moves @ costs[-1])
+        return costs[::-1]
+
+    @cached_property
+    def _told(self) -> list[Float[np.ndarray, " N"]]:
+        found, kept = [np.zeros(self.hidden.num_states)], dict[int, np.ndarray]()
+        for time in range(self.horizon - 1, -1, -1):
+            ahead = np.stack([matrix @ found[-1] for matrix in self.moves], axis=1)
+            total = np.where(self.available, self.costs + ahead, np.inf)
+            if self.settled < 0 and self._weights[time + 1]:  # else who is told the state knows the value
+                label = id(self._labels[time + 1])
+                if label not in kept:
+                    kept[label] = self._told_bits(time + 1)
+                total = total + self._weights[time + 1] * kept[label]
+            found.append(total.min(axis=1))
+        return found[::-1]
+
+    def told(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """What is still to count if the hidden state is told now and at every later time: a lower bound, linear in beliefs.
+
+        `W(b) ≥ Σ_x b(x) W(e_x)`, since W is concave and homogeneous; and the same again one time later.
+        """
+        return beliefs @ np.tile(self._told[time], self.values(time))
+
+    def _told_bits(self, time: int) -> Float[np.ndarray, "N A"]:
+        """The bits that each action leaves at a time if the state before it is known."""
+        found = np.zeros((self.hidden.num_states, self.hidden.kernel.num_actions))
+        label = self._labels[time]
+        for action, row in zip(self.answers.action.tolist(), self.answers.shown, strict=True):
+            found[:, action] += row_bits(self.moves[0 if self.is_free else action] @ (row[:, None] * label))
+        return found
+
+
+def row_bits(joint: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, " k"]:
+    """`−Σ_z p_z log2(p_z / Σp)` of each row."""
+    return np.einsum("kz,kz->k", joint, surprisal_bits(joint))
+
+
+def _check(problem: Problem) -> None:
+    own = problem.agent_sees == "observations" and not problem.agent.apart
+    if not own or not problem.observer.sees_actions or problem.agent.register.size > 1 or problem.observer.untimed:
+        raise InputError(
+            "problem",
+            [
+                "the search over beliefs is for an agent that sees what the observer sees, actions included, and nothing"
+                " else: veil.Querying(…).apply(problem) makes such a problem"
+            ],
+        )
+    if problem.secret_table.path is not None:
+        raise InputError("secret", ["it is a whole path, expected one with a value at one time or at every time"])
+    if problem.return_over == "infinite":
+        raise InputError("return_over", ["it is 'infinite', expected 'horizon'"])

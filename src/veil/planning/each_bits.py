@@ -1,0 +1,105 @@
+"""Backends of a secret that has a value at every time: all sequences until each time, or windows before each time."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..common.clock import Clock, OutOfTime
+from ..common.errors import InputError
+from ..common.logs import log2_of_count
+from ..engine.chain import with_clock
+from ..engine.size import tree_size
+from ..measure.bracket import end_gradient
+from ..measure.each_time import EachValue
+from ..measure.exact import COUNTED_STATES, Budget
+from .backend import Backend, Draw, Estimate, Tables
+from .options import Evaluation, Objective
+from .policy_class import Space, any_table
+
+_MOST_SECONDS = 300.0  # forecast of one exact gradient, where it is asked for
+_WINDOW_SECONDS = 0.3  # of one gradient of all windows
+_COUNT_SECONDS = 2.0
+
+
+class EachTime:
+    """`Σ_t w_t H(Z_t | o_0 … o_t)`, one table after the other.
+
+    **Arguments:** `radius`: None for all sequences until each time, else for the lower ends of brackets of windows of so many
+    steps before each time; `seconds`: the forecast of one gradient.
+    """
+
+    at_once = 1
+
+    def __init__(self, space: Space, radius: int | None, seconds: float):
+        self._space, self._radius, self.cost_seconds = space, radius, seconds
+        self.kind, self.reason = "exact", "all possible sequences, until each time"
+        if radius is not None:
+            self.kind, self.reason = "bracket", f"the lower ends of brackets of {radius} steps before each time"
+        self.most_bits = log2_of_count(space.hidden.num_values)
+
+    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
+        """See `Backend`."""
+        bits, gradients = np.empty(len(tables)), np.empty(tables.shape)
+        one: Callable[[np.ndarray, Clock], tuple[float, np.ndarray]]
+        one = self._exact if self._radius is None else self._windows
+        for number, table in enumerate(tables):
+            clock.check()
+            bits[number], gradients[number] = one(table, clock)
+        return Estimate.exact(bits, gradients)
+
+    def _exact(self, table: np.ndarray, clock: Clock) -> tuple[float, np.ndarray]:
+        found = EachValue(self._space.chain(table)).exact(Budget(time_limit=_MOST_SECONDS), gradient=True)
+        assert found.gradient is not None
+        return found.opacity.bits, found.gradient
+
+    def _windows(self, table: np.ndarray, clock: Clock) -> tuple[float, np.ndarray]:
+        assert self._radius is not None
+        bits, result = 0.0, np.zeros(table.shape)
+        for one in EachValue(with_clock(self._space.chain(table))).times:
+            radius = self._radius + one.is_forecast if one.time else self._radius + 2
+            budget = Budget(time_limit=max(clock.left, 1e-3))
+            found, slope = end_gradient(
+                one.with_slopes, radius=radius, reveal=True, memory_bytes=budget.memory_bytes, clock=clock
+            )
+            bits, result = bits + one.weight * found, result + one.weight * one.in_table(slope)
+        return bits, result
+
+
+def each_time_backend(space: Space, objective: Objective, evaluation: Evaluation, seconds: float) -> Backend:
+    """The evaluation of a secret with a value at every time: exact if one gradient takes about so many seconds, else windows.
+
+    **Raises:** `InputError` for samples and for an objective that is no entropy.
+    """
+    if objective != "entropy" or evaluation == "sampled":
+        words = "a search for bits at every time has objective='entropy' and evaluation='exact' or 'bracket'"
+        raise InputError("evaluation" if objective == "entropy" else "objective", [f"{words}: use one of these"])
+    cost = _forecast(space)
+    if evaluation == "exact" or (evaluation == "auto" and cost <= seconds):
+        return EachTime(space, None, cost)
+    table, best = any_table(space), (0, 1e-3)
+    for radius in range(space.hidden.horizon + 2):
+        clock = Clock(_WINDOW_SECONDS)
+        try:
+            EachTime(space, radius, 0.0)(table[None], clock)
+        except OutOfTime:
+            break
+        best = radius, clock.spent
+        if clock.spent > _WINDOW_SECONDS / 4:
+            break
+    return EachTime(space, *best)
+
+
+def _forecast(space: Space) -> float:
+    """The seconds of one gradient on all sequences; infinite where they are too many to count."""
+    chain, total = space.chain(any_table(space)), 0.0
+    if chain.hidden.num_states > COUNTED_STATES or chain.written is not None:
+        return math.inf if chain.written is None else 0.0
+    clock = Clock(_COUNT_SECONDS)
+    try:
+        for one in EachValue(chain).times:
+            size = tree_size(one.chain, clock)
+            total += size.seconds(one.chain, gradient=True) if size.exact else math.inf
+    except OutOfTime:
+        return math.inf
+    return total
