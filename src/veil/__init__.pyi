@@ -51,6 +51,7 @@ from .problem.belief import Belief as Belief
 from .problem.constraints import Probability as Probability
 from .problem.constraints import Return as Return
 from .problem.formulas.formula import Formula as Formula
+from .problem.grid.frame import Frame as Frame
 from .problem.grid.world import GridWorld as GridWorld
 from .problem.grid.world import Sensor as Sensor
 from .problem.masks import Masks as Masks

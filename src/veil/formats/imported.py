@@ -14,7 +14,7 @@ from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from ..problem.constraints import Constraint
-from ..problem.grid.sensors import Sensor, sensor_observer
+from ..problem.grid.sensors import Sensor, rates_of, sensor_observer
 from ..problem.model import ByState, Model, by_name
 from ..problem.observer import Observer
 from ..problem.observers.noise import Noise
@@ -126,7 +126,9 @@ class Imported(Value):
         if not made:
             defects.add("no sensors found, expected at least one, as {'east': 'x>=3'}")
         defects.raise_if_any()
-        observer = sensor_observer(made, np.stack(covered, axis=1), "independent", sees_actions, sees_initial)
+        observer = sensor_observer(
+            made, rates_of(made, np.stack(covered, axis=1)), "independent", sees_actions, sees_initial
+        )
         return replace(self, observer=observer)
 
     def paying(self, rewards: Mapping[str, float], *, terminal: Mapping[str, float] | None = None) -> "Imported":
