@@ -13,6 +13,7 @@ from .formats.arrays.files import from_arrays as from_arrays
 from .formats.drn.files import from_drn as from_drn
 from .formats.gymnasium import from_gymnasium as from_gymnasium
 from .formats.imported import Imported as Imported
+from .formats.maps.files import from_map as from_map
 from .formats.policies.files import load_policy as load_policy
 from .formats.pomdp.files import from_pomdp as from_pomdp
 from .formats.prism.files import from_prism as from_prism

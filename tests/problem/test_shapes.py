@@ -82,9 +82,7 @@ def test_a_wall_hides_what_lies_behind_it_and_a_doorway_shows_it():
     assert [diagonal.cells[s] for s in np.flatnonzero(diagonal.covered[:, 0])] == [(0, 0)]
 
 
-@pytest.mark.parametrize(
-    ("direction", "angle"), [("north", 90), (200.0, 30), ("west", 359.0), (45, 360), (-30.0, 60)]
-)
+@pytest.mark.parametrize(("direction", "angle"), [("north", 90), (200.0, 30), ("west", 359.0), (45, 360), (-30.0, 60)])
 def test_a_cone_is_the_cells_by_distance_and_bearing(direction: float | str, angle: float):
     centre, radius, edge = (4.25, 5.5), 4.1, 0.2
     sensor = veil.Sensor.cone(centre, direction, angle, radius, detection=0.8, edge=edge, false_alarm=0.05)

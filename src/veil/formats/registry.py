@@ -94,6 +94,7 @@ FORMATS: Registry[Format] = Registry(
         "arrays": "veil.formats.arrays:FORMAT",
         "drn": "veil.formats.drn:FORMAT",
         "prism": "veil.formats.prism:FORMAT",
+        "map": "veil.formats.maps:FORMAT",
         "safetensors": "veil.formats.policies:SAFETENSORS",
         "json": "veil.formats.policies:JSON",
         "csv": "veil.formats.policies:CSV",

@@ -36,12 +36,11 @@ K = TypeVar("K")
 class ScenarioModel:
     """A model, and what the other tables of a scenario refer to.
 
-    **Attributes:** `imported`: the model with its variables and labels, and the observer where a model file brings one; `grid`
-    and `signs` (the cells of each character), where it is a grid.
+    **Attributes:** `imported`: the model with its variables and labels, and the observer where a model file brings one;
+    `signs`, the cells of each character, where it is a drawn grid.
     """
 
     imported: Imported
-    grid: GridWorld | None = None
     signs: Mapping[str, Sequence[Cell]] = field(default_factory=dict)
     _work: int = 0  # of MOST_WORK
     _drawn: dict[str, list[int]] = field(default_factory=dict)
@@ -50,6 +49,11 @@ class ScenarioModel:
     def model(self) -> Model:
         """The model."""
         return self.imported.model
+
+    @property
+    def grid(self) -> GridWorld | None:
+        """The world, where the model is a grid."""
+        return self.imported.grid
 
     @cached_property
     def state_numbers(self) -> dict[str, int]:
@@ -178,13 +182,13 @@ def read_grid(table: Grid, defects: Defects) -> ScenarioModel | None:
         )
         if len(defects) > before:
             return None
-        return ScenarioModel(grid_model(grid), grid, drawn.signs)
+        return ScenarioModel(grid_model(grid), drawn.signs)
     except InputError as error:
         defects.take(error)
         return None
 
 
-def grid_model(grid: GridWorld, **about: object) -> Imported:
+def grid_model(grid: GridWorld) -> Imported:
     """The model of a grid with its variables, `x` and `y` in metres among them if it has a frame, and its zones as labels."""
     where = np.array(grid.cells, dtype=int).reshape(-1, 2)
     valuations = {"row": where[:, 0], "column": where[:, 1]}
@@ -196,7 +200,7 @@ def grid_model(grid: GridWorld, **about: object) -> Imported:
     for zone, cells in grid.zones.items():
         labels[zone] = np.zeros(len(number), dtype=bool)
         labels[zone][[number[cell] for cell in cells if cell in number]] = True
-    return Imported(grid.model(), valuations=valuations, labels=labels, **about)  # pyright: ignore[reportArgumentType]
+    return Imported(grid.model(), valuations=valuations, labels=labels, grid=grid)
 
 
 def _frame(table: Grid, defects: Defects) -> Frame | None:
