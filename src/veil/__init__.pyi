@@ -11,10 +11,12 @@ from .engine.smoother import smoother as smoother
 from .formats import gallery as gallery
 from .formats.arrays.files import from_arrays as from_arrays
 from .formats.drn.files import from_drn as from_drn
+from .formats.graphs.files import from_graph as from_graph
 from .formats.gymnasium import from_gymnasium as from_gymnasium
 from .formats.imported import Imported as Imported
 from .formats.maps.files import from_map as from_map
 from .formats.policies.files import load_policy as load_policy
+from .formats.policies.player_file import export_player as export_player
 from .formats.pomdp.files import from_pomdp as from_pomdp
 from .formats.prism.files import from_prism as from_prism
 from .formats.scenario.load import load as load

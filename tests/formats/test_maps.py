@@ -285,8 +285,8 @@ def test_damaged_files_give_an_error_of_ours_or_a_world(block: range, tmp_path: 
     ],
 )
 def test_places_that_make_no_sense_are_refused(arguments: dict[str, Any], words: str, tmp_path: Path):
+    given: dict[str, Any] = {"cell_size": 0.5} | arguments
     with pytest.raises(VeilError, match=words):
-        given: dict[str, Any] = {"cell_size": 0.5} | arguments
         veil.from_map(open_floor(tmp_path), **given)
 
 

@@ -41,7 +41,7 @@ def convert_file(
     from ..formats.registry import FORMATS, can, check_extension
 
     check_free(target, force=force)
-    if os.path.isdir(source) or can("read_policy", source):
+    if os.path.isdir(source) or (can("read_policy", source) and not _is_model(source)):
         return _convert_policy(source, target, scenario, changes)
     if not source.startswith(GALLERY):
         check_extension(source, "read_problem", "read_model", "read_policy")
@@ -63,6 +63,13 @@ def convert_file(
         raise InputError(source, ["a scenario needs a secret: give --secret, as --secret 'state=vault'"])
     problem_of_model(found, secret, changes, Path(source).stem, _HORIZON).save(target)
     return Converted(found.summary())
+
+
+def _is_model(source: str) -> bool:
+    """Whether a file is a model by its content, where policies have the same extension."""
+    from ..formats.registry import can
+
+    return os.path.isfile(source) and can("read_model", source)
 
 
 def _write_grid(found: "Imported", source: str, target: Path, secret: str | None, changes: Sequence[str]) -> Converted:

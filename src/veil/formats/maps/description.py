@@ -77,12 +77,14 @@ def _read_values(text: str, path: Path) -> dict[str, Value]:
             continue
         matched = _KEY.match(line)
         if matched is not None:
-            key = matched[1]
+            key = str(matched[1])
             if key in found:
                 raise ModelFileError(path, f"the key {key!r} is there again, expected once", number)
             found[key] = _value(matched[2] or "", number, path)
-        elif key is not None and line.lstrip().startswith("- ") and isinstance(found[key][0], list):
-            found[key][0].append(_unquoted(line.lstrip()[2:].strip()))
+            continue
+        items = None if key is None else found[key][0]
+        if isinstance(items, list) and line.lstrip().startswith("- "):
+            items.append(_unquoted(line.lstrip()[2:].strip()))
         elif key is None or not line.startswith((" ", "\t")):
             raise ModelFileError(path, f"found {shown(line.strip())}, expected a line KEY: VALUE", number)
     return found

@@ -235,7 +235,8 @@ def _rewards(given: object, found: _Map, masks: Mapping[str, np.ndarray], defect
         return {}
     goals: dict[Cell, float] = {}
     for place, reward in given.items():
-        goals.update(dict.fromkeys(_cells_of(place, found, masks, "goal", defects), reward))
+        for cell in _cells_of(place, found, masks, "goal", defects):
+            goals[cell] = cast(float, reward)  # which the world checks
     return goals
 
 
@@ -266,7 +267,7 @@ def _places(given: object) -> list[Place]:
     """One place or several; a point is a pair of numbers."""
     if isinstance(given, str) or (isinstance(given, (tuple, list)) and len(given) == 2 and all(map(is_number, given))):
         return [cast(Place, given)]
-    return [tuple(one) if isinstance(one, list) else one for one in cast(Iterable[Place], given)]
+    return [cast(Place, tuple(one) if isinstance(one, list) else one) for one in cast(Iterable[object], given)]
 
 
 def _cells_of(place: object, found: _Map, masks: Mapping[str, np.ndarray], what: str, defects: Defects) -> list[Cell]:

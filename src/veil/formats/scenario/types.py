@@ -136,7 +136,7 @@ def _start(value: str | list[str] | dict[str, float]) -> dict[str, float]:
 def _sign(value: str | list[str] | SignTable) -> Sign:
     roles, table = (value.roles, value) if isinstance(value, SignTable) else (value, None)
     named = (roles,) if isinstance(roles, str) else tuple(roles)
-    return Sign(named, *((table.reward, table.weight, table.zone) if table else ()))
+    return Sign(named) if table is None else Sign(named, table.reward, table.weight, table.zone)
 
 
 StateSet = Name | _Index | Annotated[list[Name | _Index], Field(min_length=1)] | Where | Drawn

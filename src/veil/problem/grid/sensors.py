@@ -85,7 +85,7 @@ class Sensor:
 
 
 def _pair(centre: Point) -> Point:
-    return tuple(centre) if isinstance(centre, (list, np.ndarray)) else centre
+    return cast(Point, tuple(centre)) if isinstance(centre, (list, np.ndarray)) else centre
 
 
 def _name(kind: str, centre: object) -> str:
