@@ -18,7 +18,7 @@ from ..problem.problem import Problem
 from .behaviour import behave
 from .cells import find_cells
 from .curve import Points
-from .draw import darker, draw_legend, draw_policy, draw_scene
+from .draw import darker, draw_legend, draw_policy, draw_scene, legend_below
 from .observing import ObservedRun, event_text, observe, sample_run
 from .scene import Scene, make_scene
 from .style import (
@@ -233,7 +233,7 @@ def _maps(scene: Scene, values: np.ndarray, times: list[int], what: str, colour:
     width, height = scene.size
     across = min(3, len(times))
     down = -(-len(times) // across)
-    figure = new_figure(PAGE, down * (PAGE / 3.4 * height / width + 0.25) + 0.3)
+    figure = new_figure(PAGE, down * (PAGE / 3.4 * height / width + 0.25) + 0.5)
     panels = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     top = float(values[times].max())
     for axes, time in zip(panels, times, strict=False):
@@ -242,6 +242,7 @@ def _maps(scene: Scene, values: np.ndarray, times: list[int], what: str, colour:
     for axes in panels[len(times) :]:
         axes.set_axis_off()
     _colour_bar(figure, list(panels), top, what, colour)
+    legend_below(figure, scene)
     return figure
 
 
@@ -314,6 +315,7 @@ def _belief_maps(figure: "FigureBase", scene: Scene, run: ObservedRun, times: li
         axes.set_title(f"t = {time}", fontsize=SMALL)
     figure.suptitle(_where(run), fontsize=NORMAL, x=0.01, ha="left")
     _colour_bar(figure, list(panels), top, "P(state)", PURPLE)
+    legend_below(figure, scene)
 
 
 def _belief_table(figure: "FigureBase", problem: Problem, run: ObservedRun, order: np.ndarray) -> None:
