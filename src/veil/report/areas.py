@@ -1,6 +1,6 @@
 """The areas of a picture: the groups of the secret, what constraints avoid or ask for, goals and traps, each with a colour."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +9,11 @@ from jaxtyping import Bool, Float, Int
 from ..problem.constraints import Probability
 from ..problem.formulas.formula import Formula
 from ..problem.problem import Problem
-from .style import BLUE, GREEN, GREY, MAROON, ORANGE, PURPLE, SKY, VERMILION
+from .style import BLUE, GREEN, GREY, MAROON, ORANGE, PALETTE, PURPLE, SKY, VERMILION, colours
 
 MOST_GROUPS = 8  # of a secret that a picture can tell apart; of more, all have one colour
 _GROUPS = (VERMILION, PURPLE, ORANGE, SKY, GREEN, BLUE)
+_SECRET = "secret: "
 _INSET = 0.07  # of a cell, by which an outline lies inside
 
 
@@ -50,7 +51,7 @@ def _secret_areas(problem: Problem, taken: set[str]) -> list[Area]:
         return [Area("secret", "secret", "?", VERMILION, np.any(list(groups.values()), axis=0))]
     order = [colour for colour in _GROUPS if colour not in taken] + [colour for colour in _GROUPS if colour in taken]
     return [
-        Area("secret", f"secret: {name}", "?", order[number % len(order)], mask)
+        Area("secret", f"{_SECRET}{name}", "?", order[number % len(order)], mask)
         for number, (name, mask) in enumerate(groups.items())
     ]
 
@@ -70,6 +71,16 @@ def _constraint_areas(problem: Problem) -> list[Area]:
             mask[[problem.model.states.find(state) for state in constraint.labels[name]]] = True
     looks = {"avoid": ("!", MAROON), "visit": ("+", BLUE)}
     return [Area(role, f"{role}: {name}", *looks[role], mask) for (role, name), mask in found.items()]
+
+
+def value_colours(areas: Sequence[Area], values: Sequence[str]) -> list[str]:
+    """A colour for each value of the secret: that of its area if it has one, else one that no value has."""
+    known = {area.name.removeprefix(_SECRET): area.colour for area in areas if area.name.startswith(_SECRET)}
+    if not known:
+        return colours(list(values))
+    rest = [colour for colour in PALETTE if colour not in known.values()]
+    others = [value for value in values if value not in known]
+    return [known[value] if value in known else rest[others.index(value) % len(rest)] for value in values]
 
 
 def outline(cells: Int[np.ndarray, "k 2"], inset: float = _INSET) -> Float[np.ndarray, "n 2 2"]:

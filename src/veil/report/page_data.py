@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from ..common.rounding import upper_text
 from .answer import Answer
-from .areas import Area, outline
+from .areas import Area, outline, value_colours
 from .behaviour import Behaviour
 from .curve import Curve
 from .draw import has_signs
@@ -198,20 +198,20 @@ def run_data(scene: Scene, runs: Sequence[ObservedRun]) -> list[dict[str, object
                 "seen": [event_text(run.observations[time]) for time in times],
                 "states": [problem.model.states[int(run.states[time])] for time in times],
                 "at": scene.spots[run.states[times]].tolist(),
-                "lines": _lines(problem.secret_values if not run.path else ("true state",), run, times),
+                "lines": _lines(scene, problem.secret_values if not run.path else ("true state",), run, times),
                 "belief": pack_frames(scene.total(run.belief[times]), most),
             }
         )
     return found
 
 
-def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[dict[str, object]]:
+def _lines(scene: Scene, values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[dict[str, object]]:
     """The posterior of each value; of many, the true one and those that the observer thought likeliest."""
     weight = run.posterior.sum(axis=0)
     if run.secret is not None:
         weight[run.secret] = np.inf
     chosen = np.sort(np.lexsort((np.arange(len(values)), -weight))[:_MOST_LINES])
-    given = tints([values[int(value)] for value in chosen])
+    given = [_VARIABLES[colour] for colour in value_colours(scene.areas, [values[int(value)] for value in chosen])]
     return [
         {
             "name": values[int(value)],
