@@ -203,3 +203,22 @@ def test_a_damaged_player_part_is_refused(tmp_path: Path):
         path.write_text(json.dumps(document | {"player": document["player"] | change}))
         with pytest.raises(VeilError):
             veil.load_policy(path)
+
+
+@pytest.mark.parametrize("yaw", [0.0, 1.0])
+def test_a_player_of_a_map_converts_metres(yaw: float, tmp_path: Path):
+    frame = veil.Frame(0.5, (-2.0, 3.0), yaw)
+    world = veil.GridWorld(3, 4, walls=[(1, 1)], starts=(0, 0), secrets=[(2, 3)], frame=frame)
+    problem = world.problem(3)
+    policy = veil.MarkovPolicy.uniform(problem)
+    policy_to_json(tmp_path / "p.json", problem, policy)
+    for player in (loaded(tmp_path / "robot.py", problem, policy)(), veil.load_policy(tmp_path / "p.json").player()):
+        for cell in world.cells:
+            x, y = world.centre(cell)
+            assert player.state_at(x + 0.2, y - 0.1) == world.state_at(x + 0.2, y - 0.1)
+            assert player.centre(world.state(*cell)) == pytest.approx((x, y))
+        with pytest.raises(ValueError, match="lies in no free cell"):
+            player.state_at(*world.centre((1, 1)))
+    plain = world.problem(3).replace(layout=None)
+    with pytest.raises(ValueError, match="no map with metres"):
+        loaded(tmp_path / "plain.py", plain, policy)().state_at(0, 0)

@@ -59,7 +59,7 @@ def convert_file(
         return Converted(found.summary(), found.save(target))
     if found.grid is not None and target.suffix.lower() in FORMATS.get("scenario").suffixes:
         return _write_grid(found, source, target, secret, changes)
-    if secret is None:
+    if secret is None and found.secret is None:
         raise InputError(source, ["a scenario needs a secret: give --secret, as --secret 'state=vault'"])
     problem_of_model(found, secret, changes, Path(source).stem, _HORIZON).save(target)
     return Converted(found.summary())

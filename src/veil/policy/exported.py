@@ -19,7 +19,7 @@ from .tabular import TablePolicy
 FORM = "veil-player-1"
 _MOST_LISTED = 2_000  # numbers of a table that are written one by one
 _MOST_STEPS = 2**23  # steps of a memory that are tabulated
-_ADDED = ("states", "actions", "readings", "first_reading", "horizon", "rows", "knowledge", "memory")
+_ADDED = ("states", "actions", "readings", "first_reading", "horizon", "rows", "frame", "knowledge", "memory")
 _COLUMNS = ("memory", "state", "action", "entered", "reading")
 
 Document = dict[str, Any]
@@ -49,12 +49,12 @@ def player_document(problem: Problem, policy: Policy, *, model: int | None = Non
 def player_names(problem: Problem, policy: TablePolicy) -> Document | None:
     """The document without the table; None where the agent knows which model runs, so that each model has its own.
 
-    What the file of a policy says anyway is left out: where the rows are the states, there is nothing to add.
+    What the file of a policy says anyway is left out: where the rows are the states of no map, there is nothing to add.
     """
     if len(problem.models) > 1 and problem.agent.knows_model:
         return None
     names = _names(problem, policy, possible_models(problem, None)[0])
-    return None if names["rows"] is None else {key: names[key] for key in _ADDED}
+    return None if names["rows"] is None and names["frame"] is None else {key: names[key] for key in _ADDED}
 
 
 def _names(problem: Problem, policy: TablePolicy, model: int) -> Document:
@@ -74,9 +74,22 @@ def _names(problem: Problem, policy: TablePolicy, model: int) -> Document:
         "first_reading": bool(observer.sees_first),
         "horizon": span,
         "rows": None if rows is None and knowledge is None else _rows(problem, rows),
+        "frame": _frame(problem),
         "knowledge": knowledge,
         "memory": None if rows is None else _memory(problem, rows),
     }
+
+
+def _frame(problem: Problem) -> Document | None:
+    """Where the cells lie in metres, None where the states are no cells or that is not known."""
+    layout = problem.layout
+    if layout is None or layout.frame is None:
+        return None
+    names = [f"r{row}c{column}" for row, column in layout.cells]
+    if names != list(problem.model.states.all()):
+        return None
+    frame = layout.frame
+    return {"cell_size": frame.cell_size, "origin": list(frame.origin), "yaw": frame.yaw, "rows": layout.rows}
 
 
 def _knowledge(problem: Problem, model: int) -> Document | None:

@@ -1,13 +1,15 @@
 """A policy as a robot executes it: names of states and readings in, names of actions out.
 
 This file needs the standard library of Python 3.8 or newer and nothing else: `veil.export_player` writes a copy of it with one
-policy inside. `player = Player(seed=1)` begins a run, `player.step("r3c1", "0")` returns the next action, `player.reset()`
-begins another run. `python FILE --states r3c1 r3c2` prints the actions for a list of states.
+policy inside. `player = Player(seed=1)` begins a run, `player.step("r3c1", "0")` returns the next action, and `player.reset()`
+begins another run; on a map, `player.state_at(x, y)` is the state at a point in metres. `python FILE --states r3c1 r3c2` prints
+the actions for a list of states.
 """
 
 import array
 import base64
 import json  # noqa: F401 - for the policy at the end of an exported copy
+import math
 import random
 import sys
 import zlib
@@ -36,7 +38,7 @@ class Player:
         self.states, self.actions = document["states"], document["actions"]
         self.readings, self.horizon = document["readings"], document["horizon"]
         self._memory_rules, self._knowledge = document["memory"], document["knowledge"]
-        self._first_reading = document["first_reading"]
+        self._first_reading, self._frame = document["first_reading"], document["frame"]
         self._times, self._rows, self._choices, self._table = _unpacked(document["table"])
         self._state_numbers = {name: number for number, name in enumerate(self.states)}
         self._reading_numbers = {name: number for number, name in enumerate(self.readings or ())}
@@ -73,6 +75,33 @@ class Player:
         chances = self._look(state, reading)[0]
         nodes = len(chances) // len(self.actions)
         return {name: sum(chances[a * nodes : (a + 1) * nodes]) for a, name in enumerate(self.actions)}
+
+    def state_at(self, x, y):
+        """The name of the state at a point of the map, in metres."""
+        down, right = self._to_grid(x, y)
+        name = f"r{math.floor(down)}c{math.floor(right)}"
+        if name not in self._state_numbers:
+            raise PlayerError(f"the point ({x:g}, {y:g}) lies in no free cell of the map ({name})")
+        return name
+
+    def centre(self, state):
+        """The centre of a cell, given by its state, as (x, y) in metres."""
+        if self._frame is None or state not in self._state_numbers:
+            raise PlayerError(f"{state!r} is no cell of a map with metres")
+        row, column = map(int, state[1:].split("c"))
+        size, turn = self._frame["cell_size"], self._frame["yaw"]
+        across, up = (column + 0.5) * size, (self._frame["rows"] - row - 0.5) * size
+        x, y = self._frame["origin"]
+        return x + math.cos(turn) * across - math.sin(turn) * up, y + math.sin(turn) * across + math.cos(turn) * up
+
+    def _to_grid(self, x, y):
+        """A point as (down, right) from the upper left corner of the grid, in cells."""
+        if self._frame is None:
+            raise PlayerError("the policy is for no map with metres")
+        size, turn = self._frame["cell_size"], self._frame["yaw"]
+        across, up = x - self._frame["origin"][0], y - self._frame["origin"][1]
+        high = (math.cos(turn) * up - math.sin(turn) * across) / size
+        return self._frame["rows"] - high, (math.cos(turn) * across + math.sin(turn) * up) / size
 
     def _look(self, state, reading):
         if self.horizon is not None and self.time >= self.horizon:

@@ -54,6 +54,15 @@ class KnowledgePart(Part):
     known: list[Count]
 
 
+class FramePart(Part):
+    """Where the cells of a map lie: see `veil.Frame`; `rows` of the grid."""
+
+    cell_size: Annotated[float, Field(gt=0, le=1e9)]
+    origin: Annotated[list[Annotated[float, Field(ge=-1e9, le=1e9)]], Field(min_length=2, max_length=2)]
+    yaw: Annotated[float, Field(ge=-1e9, le=1e9)]
+    rows: Count
+
+
 class PlayerPart(Part):
     """What a player needs beside the table, where the rows are not the states: see `veil.policy.exported.player_document`."""
 
@@ -62,7 +71,8 @@ class PlayerPart(Part):
     readings: Names | None
     first_reading: bool
     horizon: Count | None
-    rows: list[Annotated[list[Count], Field(min_length=3, max_length=3)]]
+    rows: list[Annotated[list[Count], Field(min_length=3, max_length=3)]] | None
+    frame: FramePart | None = None
     knowledge: KnowledgePart | None
     memory: MemoryPart | None
 
@@ -70,8 +80,9 @@ class PlayerPart(Part):
         """Raise `InputError` where the parts do not fit each other."""
         defects, size = Defects(str(path)), len(self.states)
         nodes = 1 if self.memory is None else self.memory.nodes
-        if len(self.rows) != rows or len(self.actions) * nodes != choices:
-            found = f"{len(self.rows)} rows and {len(self.actions)} actions with {nodes} nodes"
+        count = len(self.states) if self.rows is None else len(self.rows)
+        if count != rows or len(self.actions) * nodes != choices:
+            found = f"{count} rows and {len(self.actions)} actions with {nodes} nodes"
             defects.add(f"player: {found} found, expected those of the table, {rows} rows and {choices} entries")
         known = self.knowledge
         if known is not None:
@@ -206,7 +217,7 @@ def _named_policy(policy: TablePolicy, header: Header, path: str | Path) -> Tabl
     elif isinstance(policy, MemoryPolicy):
         return policy
     own = {"states": header.rows, "actions": header.actions, "horizon": header.horizon if policy.timed else None}
-    own |= {"readings": None, "first_reading": False, "rows": None, "knowledge": None, "memory": None}
+    own |= {"readings": None, "first_reading": False, "rows": None, "frame": None, "knowledge": None, "memory": None}
     names = own if header.player is None else header.player.model_dump()
 
     def document() -> dict[str, object]:
