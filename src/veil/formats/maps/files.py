@@ -92,7 +92,9 @@ def from_map(
       `blue`, `yellow`, `magenta`, `cyan`, `orange`, `purple`) or `#rrggbb`; grey means nothing.
     - `sensors`: with centres and radii in metres.
     - `min_free`, `max_occupied`: a cell is free if at least this share of its pixels is free, and at most that one occupied.
-    - `slip`, `stay`, `readings`, `goals_pay_last`, `discount`: as for `GridWorld`, whose `cell(x, y)`, `state_at(x, y)` and `centre(cell)` convert between metres and cells.
+    - `slip`, `stay`, `readings`, `goals_pay_last`, `discount`: as for `GridWorld`.
+
+    The methods `cell(x, y)`, `state_at(x, y)` and `centre(cell)` of the world convert between metres and cells.
 
     Cost: linear in the pixels, at most 2^24, and in the cells, at most 50,000.
 
