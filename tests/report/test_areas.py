@@ -58,7 +58,7 @@ def test_groups_hazards_and_goals_have_names_and_colours_of_their_own():
     ("formula", "bounds", "role"),
     [("F x", {"max": 0.2}, "avoid"), ("F x", {"min": 0.2}, "visit"), ("G !x", {"min": 0.9}, "avoid")],
 )
-def test_what_a_formula_asks_of_its_states(formula: str, bounds: dict[str, float], role: str):
+def test_what_a_formula_asks_of_its_states(formula: str, bounds: dict[str, Any], role: str):
     problem = floor().replace(constraints=[veil.Probability(formula, **bounds, labels={"x": ["r2c4"]})])
     nothing = np.zeros(problem.num_states, dtype=bool)
     found = [area for area in find_areas(problem, nothing, nothing) if area.role != "secret"]

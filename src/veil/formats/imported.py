@@ -124,7 +124,7 @@ class Imported(Value):
                 defects.add(f"sensor {name!r} is {given!r}, expected (expression, detection, false_alarm)")
                 continue
             covered.append(self.mask(str(where)))
-            made.append(Sensor(str(name), (), *map(float, rates)))
+            made.append(Sensor(str(name), (), float(rates[0]), float(rates[1])))
         if not made:
             defects.add("no sensors found, expected at least one, as {'east': 'x>=3'}")
         defects.raise_if_any()
@@ -228,7 +228,8 @@ class Imported(Value):
         if text is None:
             return {"kind": LastState.kind}
         states = {group: {"where": expression} for group, expression in self._expressions(text).items()}
-        return {"kind": LastState.kind} | ({"states": states[None]} if None in states else {"groups": states})
+        key, value = ("states", states[None]) if None in states else ("groups", states)
+        return {"kind": LastState.kind, key: value}
 
     def _last_state(self, text: str) -> LastState:
         found = {group: self.states_where(expression) for group, expression in self._expressions(text).items()}

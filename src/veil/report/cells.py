@@ -60,8 +60,13 @@ def find_cells(problem: Problem, importance: Float[np.ndarray, " S"] | None = No
         cells, whole = found, (int(found[:, 0].max()) + 1, int(found[:, 1].max()) + 1)
     low, high = _free(cells, whole)
     if np.prod(high - low) <= MOST_CELLS:
-        return Cells(*(high - low).tolist(), cells - low, (int(low[0]), int(low[1])), whole)
+        return _shown(low, high, cells, whole)
     low, high = _window(cells, np.ones(len(cells)) if importance is None else importance, whole)
+    return _shown(low, high, cells, whole)
+
+
+def _shown(low: np.ndarray, high: np.ndarray, cells: np.ndarray, whole: tuple[int, int]) -> Cells:
+    """The picture between two corners."""
     rows, columns = (high - low).tolist()
     return Cells(rows, columns, cells - low, (int(low[0]), int(low[1])), whole)
 

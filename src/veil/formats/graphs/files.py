@@ -216,7 +216,7 @@ def _chances(
     if wrong is not None or None in values:
         defects.add(f"{where}: an edge has the {key} {wrong!r}, expected a number, 0 or more, on each of its edges")
         return [0.0] * len(values), False
-    numbers = [float(value) for value in values]
+    numbers = [float(value) for value in values if value is not None]
     total = sum(numbers)
     if key == "probability" and abs(total - 1) > SUM_TOLERANCE:
         defects.add(f"{where}: the probabilities sum to {total:.12g}, expected 1: use the attribute weight for others")
@@ -338,4 +338,6 @@ def _variables(graph: _Graph) -> dict[str, np.ndarray]:
 def _is_a(value: object, kind: Any) -> bool:
     if kind is bool:
         return isinstance(value, (bool, np.bool_))
-    return isinstance(value, kind) and not isinstance(value, bool) and (kind is str or abs(value) < np.inf)
+    if kind is str:
+        return isinstance(value, str)
+    return is_number(value) and abs(value) < np.inf

@@ -178,7 +178,7 @@ def read_grid(table: Grid, defects: Defects) -> ScenarioModel | None:
             readings=table.readings,
             discount=table.discount,
             zones=_zones(table, drawn),
-            frame=_frame(table, defects),
+            frame=read_frame(table, defects),
         )
         if len(defects) > before:
             return None
@@ -203,7 +203,8 @@ def grid_model(grid: GridWorld) -> Imported:
     return Imported(grid.model(), valuations=valuations, labels=labels, grid=grid)
 
 
-def _frame(table: Grid, defects: Defects) -> Frame | None:
+def read_frame(table: Grid, defects: Defects) -> Frame | None:
+    """Where the grid lies in metres, if the table says."""
     if table.cell_size is not None:
         return Frame(table.cell_size, table.origin or (0.0, 0.0), table.yaw or 0.0)
     for key in ("origin", "yaw"):
@@ -220,7 +221,8 @@ def _zones(table: Grid, drawn: Drawing) -> dict[str, list[Cell]]:
     return zones
 
 
-def _shape(given: DrawnSensor, defects: Defects) -> Shape | None:
+def read_shape(given: DrawnSensor, defects: Defects) -> Shape | None:
+    """The disc or cone of a sensor, if it has one."""
     if given.disc is not None and given.cone is not None:
         defects.add("found disc and cone, expected one of them: use two sensors", "cone")
     if given.cone is not None:
@@ -234,7 +236,7 @@ def _read_drawing(table: Grid, defects: Defects) -> Drawing | None:
     """What is drawn; without a drawing an empty grid of the size that is given."""
     sensors, further = {}, []
     for sign, given in table.sensors.items():
-        shape = _shape(given, defects.under("sensors", sign))
+        shape = read_shape(given, defects.under("sensors", sign))
         made = Sensor(given.name or sign, given.cells, given.detection, given.false_alarm, shape)
         if len(sign) > 1 and (shape is not None or given.cells):
             further.append(made)  # which no character of the drawing can mean
