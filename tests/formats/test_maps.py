@@ -296,3 +296,25 @@ def test_too_many_cells_name_a_size_that_fits(tmp_path: Path):
         veil.from_map(path)
     size = float(re.findall(r"cell_size=([\d.]+)", str(caught.value))[0])
     assert veil.from_map(path, cell_size=size).num_states > 10_000
+
+
+def test_a_scenario_reads_no_image_outside_its_folder(tmp_path: Path):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    write_map(tmp_path, np.full((4, 5), 254), resolution=1.0)
+    scenario = inner / "s.toml"
+    scenario.write_text(
+        'horizon = 2\n[file]\npath = "map.yaml"\noptions = { starts = "0.5,0.5" }\n'
+        '[secret]\nkind = "last_state"\nstates = { where = "x>2" }\n'
+    )
+    (inner / "map.yaml").write_text((tmp_path / "map.yaml").read_text().replace("map.pgm", "../map.pgm"))
+    assert veil.load(scenario, allow_outside=True).num_states == 20
+    with pytest.raises(InputError, match="leaves the folder of the scenario"):
+        veil.load(scenario)
+    (inner / "map.yaml").write_text((tmp_path / "map.yaml").read_text())
+    (inner / "map.pgm").symlink_to(tmp_path / "map.pgm")
+    with pytest.raises(InputError, match="leaves the folder of the scenario"):
+        veil.load(scenario)
+    (inner / "map.pgm").unlink()
+    (inner / "map.pgm").write_bytes((tmp_path / "map.pgm").read_bytes())
+    assert veil.load(scenario).layout == veil.from_map(tmp_path / "map.yaml").layout

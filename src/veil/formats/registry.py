@@ -45,6 +45,8 @@ class Format:
     - `options`: what `read_model` takes beside the path, by name, each with what it is: set by a scenario's `[file]` table
       and by `veil convert --option`.
     - `extra`: the extra of the package that it needs, as in `pip install 'veil[prism]'`.
+    - `reads_beside`: whether its file names further files, such as an image; `read_model` then takes `folder=`, outside of
+      which it reads nothing, unless that is None.
     - `recognises(path)`: whether a file is of this format, where another one has the same extension; None: by the extension.
     """
 
@@ -60,6 +62,7 @@ class Format:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     extra: str | None = None
     recognises: Callable[[Path], bool] | None = None
+    reads_beside: bool = False
 
     @property
     def abilities(self) -> tuple[str, ...]:
@@ -156,8 +159,12 @@ def check_extension(path: str | Path, *abilities: str) -> None:
     raise InputError(str(path), [found])
 
 
-def read_model(path: str | Path, options: Mapping[str, object] | None = None) -> "Imported":
+def read_model(
+    path: str | Path, options: Mapping[str, object] | None = None, *, folder: Path | None = None
+) -> "Imported":
     """The model in a file, by the format of its extension.
+
+    **Arguments:** `options`, by name; `folder`: where all files that this one names must lie; None: anywhere.
 
     **Raises:** `InputError` where no format has the extension, or the format does not have an option; and what the format's
     own reader raises.
@@ -168,7 +175,8 @@ def read_model(path: str | Path, options: Mapping[str, object] | None = None) ->
     if unknown:
         known = ", ".join(found.options) or "none"
         raise InputError(str(path), [f"option {unknown[0]!r} is not one of this format ({found.description}): {known}"])
-    return found.read_model(Path(path), **(options or {}))
+    beside = {"folder": folder} if found.reads_beside else {}
+    return found.read_model(Path(path), **(options or {}), **beside)
 
 
 def write_problem(path: str | Path, problem: "Problem") -> None:

@@ -82,7 +82,7 @@ def open_another(request: Request, studio: "Studio") -> dict[str, Any]:
         path = Path(folder, name)
         path.write_text(text_of(request, "text"), "utf-8")
         try:
-            return _opened_model(request, studio, path, name)
+            return _opened_model(request, studio, path, name, Path(folder))
         except VeilError as error:
             raise VeilError(str(error).replace(f"{folder}/", "")) from None
 
@@ -219,8 +219,11 @@ def _put(studio: "Studio", text: str, name: str, base: Path | None = None) -> di
     return {**known, **checked(text, known["name"], base)}
 
 
-def _opened_model(request: Request, studio: "Studio", path: Path, shown: str) -> dict[str, Any]:
-    found = read_model(path, _options(text_of(request, "options", "")))
+def _opened_model(
+    request: Request, studio: "Studio", path: Path, shown: str, folder: Path | None = None
+) -> dict[str, Any]:
+    """Open a model; `folder`: where files that it names must lie, None for anywhere."""
+    found = read_model(path, _options(text_of(request, "options", "")), folder=folder)
     secret, horizon = text_of(request, "secret", "") or None, request.get("horizon", _HORIZON)
     if secret is None and found.secret is None:
         return {"needs": "secret", "summary": found.summary().replace(str(path), shown), "variables": _variables(found)}

@@ -6,6 +6,7 @@ FORMAT = Format(
     (".yaml", ".yml"),
     "maps of ROS's map_server (.pgm or .png beside it)",
     read_model=later("veil.formats.maps.files:read_map"),
+    reads_beside=True,
     options={
         "cell_size": "side of a cell in metres",
         "starts": "points `x,y` in metres, or zones, separated by blanks",

@@ -19,7 +19,7 @@ from ...problem.secrets.last_state import LastState
 from ..imported import Imported
 from ..scenario.models import grid_model
 from .description import MapDescription, read_description
-from .images import read_image
+from .images import check_inside, read_image
 from .occupancy import free_cells, looks_unknown, occupancy
 from .zones import Place, Sizes, Zone, read_places, read_rewards, read_zones, zone_masks
 
@@ -43,6 +43,7 @@ class _Rule:
     cell_size: float | None = None
     min_free: float = 0.5
     max_occupied: float = 0.0
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +108,12 @@ def from_map(
     return _read_world(Path(path), rule, places, zones or {}, zone_image, rest | {"sensors": sensors})[0]
 
 
-def read_map(path: Path, **options: object) -> Imported:
-    """The model of a map, with options as texts: see the format's own list, and `from_map`."""
+def read_map(path: Path, *, folder: Path | None = None, **options: object) -> Imported:
+    """The model of a map, with options as texts: see the format's own list, and `from_map`.
+
+    **Arguments:** `folder`: where its images must lie, and to which paths among the options are relative; None: anywhere, and
+    the working folder.
+    """
     given = {name: str(value) for name, value in options.items()}
     places = {name: read_places(given.get(name, ""), name) for name in ("starts", "secrets", "absorbing")}
     numbers = {
@@ -120,10 +125,10 @@ def read_map(path: Path, **options: object) -> Imported:
     rest |= {name: _to_truth(given[name], name) for name in ("stay", "goals_pay_last") if name in given}
     world, notes = _read_world(
         path,
-        _Rule(**numbers),
+        _Rule(**numbers, folder=folder),
         _Places(places["starts"] or None, read_rewards(given.get("goals", "")), places["secrets"], places["absorbing"]),
-        read_zones(given["zones"], Path()) if "zones" in given else {},
-        given.get("zone_image"),
+        read_zones(given["zones"], folder or Path()) if "zones" in given else {},
+        (folder or Path()) / given["zone_image"] if "zone_image" in given else None,
         rest,
     )
     secret = LastState([world.state(*cell) for cell in world.secrets]) if world.secrets else None
@@ -141,6 +146,9 @@ def _read_world(
     """The world of a map and notes on it; `rest`: arguments of `GridWorld`."""
     defects = Defects(str(path))
     found = _read_cells(path, rule, defects)
+    for image in (zones, zone_image):
+        if isinstance(image, (str, Path)):
+            check_inside(Path(image), rule.folder)
     masks = zone_masks(zones, zone_image, found.sizes, found.frame, defects.under("zones"))
     starts = _chances(places.starts, found, masks, defects.under("starts"))
     reached = _connected(found, starts, defects)
@@ -178,6 +186,7 @@ def _read_cells(path: Path, rule: _Rule, defects: Defects) -> _Map:
         )
     defects.raise_if_any()
     factor = 1 if size is None else max(1, round(size / about.resolution))
+    check_inside(path.parent / about.image, rule.folder)
     image = read_image(path.parent / about.image)
     values = occupancy(image, about)
     rows, columns = (-(-pixels // factor) for pixels in values.shape)

@@ -1,5 +1,6 @@
 """Images of maps: PGM read here, everything else by Pillow, within limits of size that are checked before memory is used."""
 
+import os
 import re
 import warnings
 from dataclasses import dataclass
@@ -114,6 +115,18 @@ def _plain_values(content: bytes, path: Path) -> np.ndarray:
     if wrong is not None:
         raise ModelFileError(path, f"found {wrong[:20]!r}, expected whole numbers, as a plain PGM has")
     return np.array([int(word) for word in words], dtype=np.int64)
+
+
+def check_inside(path: Path, folder: Path | None) -> None:
+    """Raise `ModelFileError` if a file does not lie in a folder, every symbolic link followed; None: any does."""
+    try:
+        inside = folder is None or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    except ValueError as error:
+        raise ModelFileError(str(path)[:200], f"this is not the name of a file: {error}") from None
+    if not inside:
+        raise ModelFileError(
+            path.name, "the image leaves the folder of the scenario, expected it inside: copy it there"
+        )
 
 
 def _check_file(path: Path) -> None:
