@@ -138,6 +138,8 @@ def _draw_cells(axes: "Axes", scene: Scene) -> None:
     if len(scene.shown) <= _MOST_MARKED_CELLS:
         cells = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in scene.places.tolist()]
         axes.add_collection(PatchCollection(cells, facecolor="white", edgecolor="0.8", linewidth=0.5, zorder=0))
+        # Once more over heat, so that it shows to which cell a sign belongs.
+        axes.add_collection(PatchCollection(cells, facecolor="none", edgecolor="0.8", linewidth=0.3, zorder=0.62))
     closed = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in scene.places[scene.closed].tolist()]
     axes.add_collection(PatchCollection(closed, facecolor=LIGHT, linewidth=0, zorder=0.8, gid="closed"))
     walls = [Rectangle((column, row), 1, 1) for row, column in scene.walls]
