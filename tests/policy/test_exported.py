@@ -1,5 +1,6 @@
 """Policies without their problem: exported players act as players in the problem, in a file that needs no library."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from tests.formats.policies import policies, watched
 from veil.common.errors import InputError, PolicyFileError, VeilError
 from veil.formats import gallery
 from veil.formats.policies.text import policy_to_json
+from veil.game.solve import solve_game
+from veil.policy.history import Decisions
 from veil.policy.policy import Policy
 
 
@@ -36,6 +39,7 @@ def decided(problem: veil.Problem, memory: Any, seed: int) -> Policy:
 def loaded(path: Path, problem: veil.Problem, policy: Policy, model: int | None = None) -> Any:
     """The class in an exported file."""
     veil.export_player(policy, problem, path, model=model)
+    ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
     space: dict[str, Any] = {"__name__": "robot"}
     exec(compile(path.read_text("utf-8"), str(path), "exec"), space)
     return space["Player"]
@@ -82,6 +86,35 @@ def test_an_exported_player_acts_as_the_policy_does_in_its_problem(kind: str, tm
                     check_runs(problem, policy, players, model, seed)
                 except AssertionError as error:
                     raise AssertionError(f"{name}, {fixed}, seed {seed}: {error}") from error
+
+
+def of_histories(problem: veil.Problem, seed: int) -> veil.HistoryPolicy:
+    """The best policy of the game, with rows that draw nothing."""
+    found = solve_game(problem, gap=0.2).policy(problem)
+    random = np.random.default_rng(seed)
+    rows = []
+    for one in found.decisions:
+        weights = random.random(one.probabilities.shape) * problem.available[one.situation % problem.num_states]
+        chances = np.where(weights == weights.max(axis=1, keepdims=True), 1.0, 0.0)
+        rows.append(Decisions(one.node, one.situation, one.value, chances))
+    return veil.HistoryPolicy(found.first, found.following, rows, executable=found.executable)
+
+
+def test_a_history_policy_is_exported_too(tmp_path: Path):
+    exported = 0
+    for kind in ("last", "automaton", "model"):
+        for seed, case in enumerate(remembering_cases(4, kind)):
+            problem = case.problem.replace(agent_sees_observations=True)
+            told = problem.agent.knows_model and len(problem.models) > 1
+            model = int(np.flatnonzero(problem.secret_table.prior)[-1]) if told else None
+            policy = of_histories(problem, seed)
+            if not policy.executable or (len(problem.models) > 1 and not told):
+                with pytest.raises(InputError, match="it can be evaluated, not executed"):
+                    veil.export_player(policy, problem, tmp_path / "robot.py", model=model)
+                continue
+            exported += 1
+            check_runs(problem, policy, [loaded(tmp_path / "robot.py", problem, policy, model)()], model, seed)
+    assert exported > 4
 
 
 @pytest.mark.parametrize("name", ["badge-doors", "delivery-order", "two-rooms"])

@@ -1,28 +1,22 @@
 """A policy with the names that a robot needs, as one document: `veil.policy.runtime.Player` plays it without the problem."""
 
-import base64
-import zlib
-from itertools import combinations
-from typing import Any
-
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from ..common.errors import InputError, TooLargeError
 from ..problem.problem import Problem
+from .exported_history import history_document
+from .history import HistoryPolicy
 from .memories import Memory
 from .player import possible_models
 from .policy import Policy, check_call
 from .recall import Recall, recall
 from .tabular import TablePolicy
+from .tabulated import COLUMNS, MOST_STEPS, Document, packed_table, tabulated
 
 FORM = "veil-player-1"
-_MOST_LISTED = 2_000  # numbers of a table that are written one by one
-_MOST_STEPS = 2**23  # steps of a memory that are tabulated
+_OF_TABLES = COLUMNS[:5]  # what a memory of a table may depend on
 _ADDED = ("states", "actions", "readings", "first_reading", "horizon", "rows", "frame", "knowledge", "memory")
-_COLUMNS = ("memory", "state", "action", "entered", "reading")
-
-Document = dict[str, Any]
 
 
 def player_document(problem: Problem, policy: Policy, *, model: int | None = None) -> Document:
@@ -38,8 +32,12 @@ def player_document(problem: Problem, policy: Policy, *, model: int | None = Non
     """
     check_call(problem, policy)
     found = policy.on(problem)
+    if isinstance(found, HistoryPolicy):
+        found.player(problem, model=model)  # which refuses what no agent can execute
+        first = possible_models(problem, model)[0]
+        return _common(problem, problem.horizon) | history_document(problem, found, first)
     if not isinstance(found, TablePolicy):
-        words = f"{found.describe()} has no exported player: play it with policy.player(problem), or plan with another memory"
+        words = f"{found.describe()} has no exported player: play it with policy.player(problem)"
         raise InputError("policy", [words])
     found.check(problem)
     first = possible_models(problem, model)[0]
@@ -65,18 +63,24 @@ def _names(problem: Problem, policy: TablePolicy, model: int) -> Document:
     knowledge = _knowledge(problem, model)
     observer = problem.agent.sees or problem.observer
     reads = rows is not None and rows.register.reads_events
+    return _common(problem, span) | {
+        "readings": list(observer.observations.all()) if reads else None,
+        "rows": None if rows is None and knowledge is None else _rows(problem, rows),
+        "knowledge": knowledge,
+        "memory": None if rows is None else _memory(problem, rows),
+    }
+
+
+def _common(problem: Problem, span: int | None) -> Document:
+    """What the documents of all policies have."""
     return {
         "format": FORM,
         "problem": problem.name,
         "states": list(problem.model.states.all()),
         "actions": list(problem.model.actions.all()),
-        "readings": list(observer.observations.all()) if reads else None,
-        "first_reading": bool(observer.sees_first),
+        "first_reading": bool((problem.agent.sees or problem.observer).sees_first),
         "horizon": span,
-        "rows": None if rows is None and knowledge is None else _rows(problem, rows),
         "frame": _frame(problem),
-        "knowledge": knowledge,
-        "memory": None if rows is None else _memory(problem, rows),
     }
 
 
@@ -113,10 +117,10 @@ def _rows(problem: Problem, rows: Recall | None) -> list[list[int]]:
 
 def _memory(problem: Problem, rows: Recall) -> Document:
     register = rows.register
-    start = _tabulated(*_starts(problem, rows), ("entered", "reading"))
+    start = tabulated(*_starts(problem, rows), ("entered", "reading"))
     if register.nodes > 1:
         return {"nodes": register.nodes, "start": start, "step": {"by": [], "table": {}}}
-    return {"nodes": 1, "start": start, "step": _tabulated(*_steps(problem, rows), _COLUMNS)}
+    return {"nodes": 1, "start": start, "step": tabulated(*_steps(problem, rows), _OF_TABLES)}
 
 
 def _starts(problem: Problem, rows: Recall) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -144,8 +148,8 @@ def _steps(problem: Problem, rows: Recall) -> tuple[dict[str, np.ndarray], np.nd
         chosen = [action] if by_action else range(problem.num_actions)
         graph = sum(abs(one.matrices[a]) for one in problem.models for a in chosen)
         counts = np.diff(graph.indptr)[state]  # pyright: ignore[reportAttributeAccessIssue]
-        if sum(len(part[0]) for part in parts) + counts.sum() * len(seen) > _MOST_STEPS:
-            raise TooLargeError(f"the memory has more than {_MOST_STEPS:,} steps, too many for an exported player")
+        if sum(len(part[0]) for part in parts) + counts.sum() * len(seen) > MOST_STEPS:
+            raise TooLargeError(f"the memory has more than {MOST_STEPS:,} steps, too many for an exported player")
         pair = np.repeat(np.arange(len(state)), counts)
         offset = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
         entered = graph.indices[graph.indptr[state[pair]] + offset]  # pyright: ignore[reportAttributeAccessIssue]
@@ -153,7 +157,7 @@ def _steps(problem: Problem, rows: Recall) -> tuple[dict[str, np.ndarray], np.nd
         reading = np.tile(seen, len(pair) // len(seen))
         parts.append((memory[pair], state[pair], np.full(len(pair), action), entered, reading))
     columns: dict[str, np.ndarray] = {
-        name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(_COLUMNS)
+        name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(_OF_TABLES)
     }
     event = columns["reading"] + (columns["action"] * observer.num_observations if by_action else 0)
     return columns, register.step(columns["memory"], columns["state"], columns["entered"], event)
@@ -163,26 +167,3 @@ def _pairs(problem: Problem, rows: Recall) -> Int[np.ndarray, " n"]:
     """The pairs of a memory and a state of the rows, as one number each."""
     cell, memory = np.divmod(rows.rows[0], rows.register.size)
     return memory * problem.num_states + cell % problem.num_states
-
-
-def _tabulated(columns: dict[str, np.ndarray], value: np.ndarray, names: tuple[str, ...]) -> Document:
-    """The values as a table of as few columns as determine them."""
-    for count in range(len(names) + 1):
-        for chosen in combinations(names, count):
-            keys = (
-                np.stack([columns[name] for name in chosen], axis=1) if chosen else np.zeros((len(value), 0), dtype=int)
-            )
-            kinds, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-            if np.array_equal(value[first][kind.ravel()], value):
-                texts = (" ".join(map(str, key)) for key in kinds.tolist())
-                return {"by": list(chosen), "table": dict(zip(texts, value[first].tolist(), strict=True))}
-    raise AssertionError("all columns together determine the value")
-
-
-def packed_table(table: Float[np.ndarray, "T C A"]) -> Document:
-    """A table as JSON holds it: listed where it is short, else the little-endian bytes, compressed, in base64."""
-    shape = list(table.shape)
-    if table.size <= _MOST_LISTED:
-        return {"shape": shape, "values": table.ravel().tolist()}
-    content = zlib.compress(np.ascontiguousarray(table, dtype="<f8").tobytes(), 9)
-    return {"shape": shape, "packed": base64.b64encode(content).decode("ascii")}

@@ -153,6 +153,7 @@ class Player:
             "action": self.action,
             "entered": entered,
             "reading": seen,
+            "held": self._held,
         }
         return rule["table"].get(" ".join(str(values[name]) for name in rule["by"]))
 

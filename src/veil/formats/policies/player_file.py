@@ -16,11 +16,12 @@ _LONGEST_LINE = 110
 def export_player(policy: Policy, problem: Problem, path: str | Path, *, model: int | None = None) -> Path:
     """Write a Python file that plays a policy: `from patrol import Player`, `Player(seed=1).step("r3c1")`.
 
-    The file holds the names of states, actions and readings, the probabilities, and what the agent remembers; of the
-    observer, the secret and the transitions of the problem it holds nothing. It needs Python 3.8 and no library.
+    The file holds the names of states and actions, the probabilities, where the cells of a map lie, and of a policy with a
+    memory the names of the readings and the rules of its memory. It holds neither the rates of sensors nor the probabilities of
+    transitions, and of the secret only what the agent follows to act. It needs Python 3.8 and no library.
 
-    **Arguments:** `policy`: any but a history policy; `path`: the file, usually `NAME.py`; `model`: the index of the model that
-    runs, where the agent knows it.
+    **Arguments:** `policy`: any that an agent can execute on what the problem's own observer sees; `path`: the file, usually
+    `NAME.py`; `model`: the index of the model that runs, where the agent knows it.
 
     **Returns:** the path.
 

@@ -14,12 +14,13 @@ from ...common.checks import Defects, check_distributions, distinct
 from ...common.errors import PolicyFileError
 from ...common.suggest import suggestion
 from ...policy.exported import FORM as PLAYER
-from ...policy.exported import packed_table, player_names
+from ...policy.exported import player_names
 from ...policy.markov import MarkovPolicy
 from ...policy.memories import Memory
 from ...policy.memory import MemoryPolicy, memory_from_text, memory_to_text
 from ...policy.recall import recall
 from ...policy.tabular import TablePolicy
+from ...policy.tabulated import packed_table
 from ...policy.timed import TimedPolicy
 from ...problem.problem import Problem
 from ..documents import Part
@@ -34,7 +35,7 @@ Count = Annotated[int, Field(ge=0, lt=2**31)]
 class RulePart(Part):
     """A table from the values of some columns, separated by blanks, to a memory."""
 
-    by: list[Literal["memory", "state", "action", "entered", "reading"]]
+    by: list[Literal["memory", "state", "action", "entered", "reading", "held"]]
     table: dict[str, Count]
 
 

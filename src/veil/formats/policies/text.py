@@ -19,10 +19,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ...common.errors import InputError, ModelFileError, PolicyFileError
 from ...common.text import csv_cell, csv_name, parse_json
-from ...policy.exported import packed_table
 from ...policy.history import HistoryPolicy
 from ...policy.policy import Policy
 from ...policy.tabular import TablePolicy
+from ...policy.tabulated import packed_table
 from ...problem.problem import Problem
 from ..documents import Part, json_text, refuse_document
 from ..text import is_whole, read_text, shown, to_number, write_file
