@@ -15,6 +15,7 @@ from tests.engine.runs import MEMORIES, remembering_cases
 from tests.formats.policies import policies, watched
 from veil.common.errors import InputError, PolicyFileError, VeilError
 from veil.formats import gallery
+from veil.formats.imported import changed_model
 from veil.formats.policies.text import policy_to_json
 from veil.game.solve import solve_game
 from veil.policy.history import Decisions
@@ -115,6 +116,17 @@ def test_a_history_policy_is_exported_too(tmp_path: Path):
             exported += 1
             check_runs(problem, policy, [loaded(tmp_path / "robot.py", problem, policy, model)()], model, seed)
     assert exported > 4
+
+
+@pytest.mark.parametrize("secret", [veil.InitialState(), veil.StateAt(1, [0]), veil.StateAt(2, [0])])
+def test_a_history_policy_keeps_the_value_of_a_settled_secret(secret: Any, tmp_path: Path):
+    problem = watched(horizon=4)
+    model = changed_model(problem.model, initial=np.full(problem.num_states, 1 / problem.num_states))
+    problem = problem.replace(model=model, secret=secret)
+    for seed in range(3):
+        policy = of_histories(problem, seed)
+        assert max(int(rows.value.max()) for rows in policy.decisions) == 1
+        check_runs(problem, policy, [loaded(tmp_path / "robot.py", problem, policy)()], None, seed)
 
 
 @pytest.mark.parametrize("name", ["badge-doors", "delivery-order", "two-rooms"])
