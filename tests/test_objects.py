@@ -168,6 +168,7 @@ SAMPLES: dict[type, Sample] = {
     veil.Observer: Sample(lambda: veil.Observer(np.eye(2)), lambda: veil.Observer(np.eye(2)[::-1])),
     veil.Problem: Sample(problem, lambda: problem(horizon=2)),
     veil.GridWorld: Sample(grid, lambda: grid(slip=0.2)),
+    veil.Frame: Sample(lambda: veil.Frame(0.5, (1.0, 2.0), 0.1), lambda: veil.Frame(0.5, (1.0, 2.0))),
     veil.Sensor: Sample(lambda: veil.Sensor("g", [(0, 0)]), lambda: veil.Sensor("g", [(0, 1)])),
     veil.ObservationMemory: Sample(lambda: veil.ObservationMemory(2), lambda: veil.ObservationMemory(3)),
     veil.StateMemory: Sample(lambda: veil.StateMemory(2), lambda: veil.StateMemory(2, clock=False)),

@@ -12,9 +12,12 @@ from .engine.smoother import smoother as smoother
 from .formats import gallery as gallery
 from .formats.arrays.files import from_arrays as from_arrays
 from .formats.drn.files import from_drn as from_drn
+from .formats.graphs.files import from_graph as from_graph
 from .formats.gymnasium import from_gymnasium as from_gymnasium
 from .formats.imported import Imported as Imported
+from .formats.maps.files import from_map as from_map
 from .formats.policies.files import load_policy as load_policy
+from .formats.policies.player_file import export_player as export_player
 from .formats.pomdp.files import from_pomdp as from_pomdp
 from .formats.prism.files import from_prism as from_prism
 from .formats.scenario.load import load as load
@@ -54,6 +57,7 @@ from .problem.belief import Belief as Belief
 from .problem.constraints import Probability as Probability
 from .problem.constraints import Return as Return
 from .problem.formulas.formula import Formula as Formula
+from .problem.grid.frame import Frame as Frame
 from .problem.grid.world import GridWorld as GridWorld
 from .problem.grid.world import Sensor as Sensor
 from .problem.masks import Masks as Masks

@@ -22,7 +22,7 @@ CODES = re.compile(r"\s+# exit code (\d+)(?: or (\d+))?$")
 def run_console(text: str, folder: Path) -> None:
     """Each command of a block ends with its exit code and prints the lines below it, among others."""
     steps: list[tuple[str, list[str]]] = []
-    for line in text.splitlines():
+    for line in text.replace("\\\n", "").splitlines():
         if line.startswith("$ "):
             steps.append((line[2:], []))
         else:
@@ -56,8 +56,29 @@ def run(line: str, folder: Path) -> Done:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_line_runs_and_prints_what_is_shown(document: Path, home: Path):
     (home / "rooms.toml").unlink()
+    if document.name == "maps.md":
+        copy_map(home)
     for block in BLOCK.findall(document.read_text("utf-8")):
         run_console(block, home)
+
+
+@pytest.mark.slow
+def test_a_map_of_60_by_80_cells_is_planned_by_the_five_commands_of_the_tutorial(home: Path):
+    copy_map(home)
+    text = (ROOT / "docs" / "tutorials" / "maps.md").read_text("utf-8")
+    commands = [line for block in BLOCK.findall(text) for line in block.replace("\\\n", "").splitlines()]
+    commands = [line for line in commands if line.startswith("$ ")][1:6]
+    assert [line.split()[2] for line in commands] == ["convert", "inspect", "solve", "report", "convert"]
+    for line in commands:
+        done = run(CODES.sub("", line[2:]).replace("cell_size=1", "cell_size=0.5"), home)
+        assert done.code in (0, 4), done.err
+    assert "GridWorld(60 × 80, 3810 states" in (home / "patrol.toml").read_text("utf-8")
+    assert (home / "robot.py").stat().st_size > 10_000
+
+
+def copy_map(folder: Path) -> None:
+    for path in (ROOT / "examples" / "maps").glob("office.*"):
+        (folder / path.name).write_bytes(path.read_bytes())
 
 
 def test_the_readme_shows_a_part_of_the_first_steps():

@@ -111,7 +111,9 @@ def test_every_number_is_in_both_files(kind: str, tmp_path: Path):
     assert times == ([0, 1, 2] if policy.timed else [None])
     policy_to_csv(tmp_path / "p.csv", problem, policy)
     comment, *lines = (tmp_path / "p.csv").read_text("utf-8").splitlines()
-    assert json.loads(comment.removeprefix("#")) == {key: document[key] for key in document if key != "tables"}
+    assert json.loads(comment.removeprefix("#")) == {
+        key: document[key] for key in document if key not in ("tables", "player")
+    }
     entries = {(r["time"], r["row"], r["action"]): float(r["probability"]) for r in csv.DictReader(lines)}
     for time, table in zip(times, document["tables"], strict=True):
         for row in table["rows"]:

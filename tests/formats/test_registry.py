@@ -16,10 +16,14 @@ from veil.formats.registry import can, find_format, read_model, suffixes
 
 
 def test_veils_own_formats():
-    assert suffixes("read_model") == (".pomdp", ".npz", ".drn", ".prism", ".nm", ".pm")
+    assert suffixes("read_model") == (
+        *(".pomdp", ".npz", ".drn", ".prism", ".nm", ".pm"),
+        *(".yaml", ".yml", ".graphml", ".json"),
+    )
     assert suffixes("write_model") == (".pomdp", ".npz", ".drn")
     assert suffixes("write_chain") == (".npz", ".drn")
-    assert suffixes("read_policy") == suffixes("write_policy") == (".safetensors", ".json", ".csv")
+    assert suffixes("read_policy") == (".safetensors", ".json", ".csv")
+    assert suffixes("write_policy") == (*suffixes("read_policy"), ".py")
     assert suffixes("read_problem") == suffixes("write_problem") == (".toml",)
     assert can("read_model", "TIGER.POMDP")
     assert not can("write_model", "walker.prism")
@@ -34,7 +38,8 @@ def test_asking_for_extensions_is_quick():
 
 
 def test_an_extension_that_is_not_known(tmp_path: Path):
-    words = r"unsupported extension '.pomd'; known: .pomdp, .npz, .drn, .prism, .nm, .pm \(to read a model\)"
+    known = ".pomdp, .npz, .drn, .prism, .nm, .pm, .yaml, .yml, .graphml, .json"
+    words = rf"unsupported extension '.pomd'; known: {known} \(to read a model\)"
     with pytest.raises(InputError, match=words):
         find_format("read_model", tmp_path / "tiger.pomd")
     with pytest.raises(InputError, match=r"unsupported extension ''"):
@@ -65,7 +70,7 @@ def test_convert_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for words, told in (
         (["a.doc", "b.npz"], "unsupported extension '.doc'; known: .toml, .pomdp"),
         (["gallery:two-rooms", "b.doc"], "unsupported extension '.doc'; known: .toml, .pomdp, .npz, .drn"),
-        (["a.json", "b.doc"], "unsupported extension '.doc'; known: .safetensors, .json, .csv, .npz, .drn"),
+        (["a.json", "b.doc"], "unsupported extension '.doc'; known: .safetensors, .json, .csv, .py, .npz, .drn"),
         (["a.pomdp", "b.npz", "--option", "fast"], "'fast' found, expected NAME=VALUE"),
     ):
         done = command("convert", *words)

@@ -86,7 +86,8 @@ def test_what_is_wrong_is_told_as_by_veils_own(run: Run, tmp_path: Path):
     (tmp_path / "doors.toml").write_text(SCENARIO.replace("doors.edges", "doors.edge"))
     (tmp_path / "doors.edge").write_text(DOORS)
     message = run("veil", "inspect", "doors.toml", code=2)
-    assert "unsupported extension '.edge'; known: .pomdp, .npz, .drn, .prism, .nm, .pm, .edges" in message
+    assert "unsupported extension '.edge'; known: .pomdp, .npz, .drn, .prism, .nm, .pm, .yaml, .yml" in message
+    assert ".edges (to read a model)" in message
 
 
 def test_a_format_that_does_not_fit_names_its_package(run_misfit: Run):

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.formats.maps import write_map
 from veil.common.errors import InputError, VeilError
 from veil.formats.gallery import names, scenario_text, starter
 from veil.formats.scenario.load import read_scenario
@@ -193,3 +195,45 @@ def test_what_cannot_be_opened_is_refused_and_leaves_the_scenario(studio: Studio
 def test_a_text_beyond_the_limit_of_a_file_is_refused(studio: Studio):
     with pytest.raises(Refused, match="characters"):
         drawing.check({"text": "#" * (2**20 + 1)}, studio)
+
+
+FRAMED = """
+horizon = 3
+[grid]
+drawing = '''
+S . # .
+. . . G
+'''
+cell_size = 0.5
+[grid.sensors.lobby]
+disc = { centre = [0.25, 0.75], radius = 2, edge = 0.1 }
+detection = 0.9
+[secret]
+kind = "last_state"
+states = "r1c3"
+"""
+
+
+def test_what_discs_and_cones_cover_is_shown_and_survives_painting(studio: Studio):
+    found = checked(FRAMED, "framed", None)
+    assert found["defects"] == []
+    (shape,) = found["drawing"]["shapes"]
+    assert shape["name"] == "lobby"
+    assert [cell[:2] for cell in shape["cells"]] == [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [1, 3]]
+    assert shape["cells"][0] == [0, 0, 90]
+    assert all(len(one["sign"]) == 1 for one in found["drawing"]["signs"])
+    cells = [row[:] for row in found["drawing"]["cells"]]
+    cells[1][1] = "#"
+    painted = drawing.change({"text": FRAMED, "changes": [], "cells": cells}, studio)
+    assert painted["defects"] == []
+    assert "lobby" in painted["text"]
+    behind = [cell[:2] for cell in painted["drawing"]["shapes"][0]["cells"]]
+    assert behind == [[0, 0], [0, 1], [1, 0]]  # the new wall touches the other one at a corner
+
+
+def test_a_map_is_opened_as_a_drawing(studio: Studio, tmp_path: Path):
+    path = write_map(tmp_path, np.full((20, 30), 254), resolution=0.5)
+    opened = drawing.open_another({"path": str(path), "options": "cell_size=1", "secret": "x>10 & y>5"}, studio)
+    assert opened["defects"] == []
+    assert (opened["drawing"]["rows"], opened["drawing"]["columns"]) == (10, 15)
+    assert opened["facts"]["horizon"] == 10

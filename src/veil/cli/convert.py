@@ -4,8 +4,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .shared import GALLERY, check_free, open_model, open_policy, open_scenario, problem_of_model
+
+if TYPE_CHECKING:
+    from ..formats.imported import Imported
 
 _HORIZON = 10  # decisions of a scenario made from a model file, unless --horizon gives another number
 
@@ -34,10 +38,10 @@ def convert_file(
     """
     from ..common.errors import InputError
     from ..formats.imported import Imported
-    from ..formats.registry import can, check_extension
+    from ..formats.registry import FORMATS, can, check_extension
 
     check_free(target, force=force)
-    if os.path.isdir(source) or can("read_policy", source):
+    if os.path.isdir(source) or (can("read_policy", source) and not _is_model(source)):
         return _convert_policy(source, target, scenario, changes)
     if not source.startswith(GALLERY):
         check_extension(source, "read_problem", "read_model", "read_policy")
@@ -53,9 +57,38 @@ def convert_file(
     found = open_model(source, options)
     if not can("write_problem", target):
         return Converted(found.summary(), found.save(target))
-    if secret is None:
+    if found.grid is not None and target.suffix.lower() in FORMATS.get("scenario").suffixes:
+        return _write_grid(found, source, target, secret, changes)
+    if secret is None and found.secret is None:
         raise InputError(source, ["a scenario needs a secret: give --secret, as --secret 'state=vault'"])
     problem_of_model(found, secret, changes, Path(source).stem, _HORIZON).save(target)
+    return Converted(found.summary())
+
+
+def _is_model(source: str) -> bool:
+    """Whether a file is a model by its content, where policies have the same extension."""
+    from ..formats.registry import can
+
+    return os.path.isfile(source) and can("read_model", source)
+
+
+def _write_grid(found: "Imported", source: str, target: Path, secret: str | None, changes: Sequence[str]) -> Converted:
+    """A grid as a scenario with its drawing, which has the zones and, with `--set`, sensors and all other keys."""
+    from ..common.errors import InputError
+    from ..formats.scenario.changes import read_change
+    from ..formats.scenario.grid_text import grid_scenario
+    from ..formats.scenario.load import read_scenario
+    from ..formats.text import write_file
+
+    assert found.grid is not None
+    if secret is None and found.secret is None:
+        zones = ", ".join(found.labels) or "there are none: give --option zones=…"
+        raise InputError(source, [f"a scenario needs a secret: give --secret with a zone ({zones}) or an expression"])
+    story = [f"From {Path(source).name}: {found.grid!r}.", *found.notes]
+    table = found.secret_table(secret)
+    text = grid_scenario(found.grid, target.stem, _HORIZON, table, list(map(read_change, changes)), story)
+    read_scenario(text, source=str(target), folder=target.parent)  # which refuses what does not fit together
+    write_file(target, text)
     return Converted(found.summary())
 
 

@@ -15,7 +15,8 @@ from ..common.suggest import suggestion
 from ..common.values import Value
 from ..problem.agent import AgentSees
 from ..problem.constraints import Constraint
-from ..problem.grid.sensors import Sensor, sensor_observer
+from ..problem.grid.sensors import Sensor, rates_of, sensor_observer
+from ..problem.grid.world import GridWorld
 from ..problem.model import ByState, Model, by_name
 from ..problem.observer import Observer
 from ..problem.observers.noise import Noise
@@ -36,7 +37,7 @@ class Imported(Value):
 
     **Attributes:** `model`; `observer` and `secret`, or None where the source has none; `source`, a path or a name; `kind`,
     what the source is; `notes`, what was dropped, changed or assumed; `valuations`, the value of each variable in each
-    state, `(S,)` each; `labels`, named sets of states, `(S,)` of bool each.
+    state, `(S,)` each; `labels`, named sets of states, `(S,)` of bool each; `grid`, the world if the source is a grid.
     """
 
     model: Model
@@ -47,6 +48,7 @@ class Imported(Value):
     valuations: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     labels: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     secret: Secret | None = None
+    grid: GridWorld | None = None
 
     @cached_property
     def variables(self) -> Mapping[str, np.ndarray]:
@@ -123,11 +125,13 @@ class Imported(Value):
                 defects.add(f"sensor {name!r} is {given!r}, expected (expression, detection, false_alarm)")
                 continue
             covered.append(self.mask(str(where)))
-            made.append(Sensor(str(name), (), *map(float, rates)))
+            made.append(Sensor(str(name), (), float(rates[0]), float(rates[1])))
         if not made:
             defects.add("no sensors found, expected at least one, as {'east': 'x>=3'}")
         defects.raise_if_any()
-        observer = sensor_observer(made, np.stack(covered, axis=1), "independent", sees_actions, sees_initial)
+        observer = sensor_observer(
+            made, rates_of(made, np.stack(covered, axis=1)), "independent", sees_actions, sees_initial
+        )
         return replace(self, observer=observer)
 
     def paying(self, rewards: Mapping[str, float], *, terminal: Mapping[str, float] | None = None) -> "Imported":
@@ -188,8 +192,9 @@ class Imported(Value):
     ) -> Problem:
         """The problem of keeping a secret in this model.
 
-        **Arguments:** `secret`: one of veil's secrets; or an expression, for `LastState` of the states where it is
-        true; by default the one that the source declares. `horizon`: the number of decisions. `observer`: in place of the
+        **Arguments:** `secret`: one of veil's secrets; or an expression or a label, for `LastState` of the states where it is
+        true, or several labels separated by commas, for in which of them the last state is; by default the one that the source
+        declares. `horizon`: the number of decisions. `observer`: in place of the
         model's own. All others are as for `Problem`. Propositions of formulas may be expressions over the variables, such as
         `F (x>3 & door=open)`, without labels.
 
@@ -200,7 +205,7 @@ class Imported(Value):
         if observer is None:
             remedy = "give observer=…, or use .observing(…) or .sensing(…)"
             raise InputError(where, [f"the {self.kind} has no observer: {remedy}"])
-        wanted = LastState(self.states_where(secret)) if isinstance(secret, str) else secret or self.secret
+        wanted = self._last_state(secret) if isinstance(secret, str) else secret or self.secret
         if wanted is None:
             remedy = "give secret=…, as veil.InitialState() or an expression for the secret last states, as 'x=3'"
             raise InputError(where, [f"the {self.kind} declares no secret: {remedy}"])
@@ -216,10 +221,32 @@ class Imported(Value):
             constraints=[with_meanings(one, self._proposition) for one in constraints],
             agent_sees=agent_sees,
             name=name or self.source,
+            layout=None if self.grid is None else self.grid.layout,
         )
+
+    def secret_table(self, text: str | None) -> dict[str, object]:
+        """The table `[secret]` of a scenario that means what `problem(text)` does; None: the secret cells of a grid."""
+        if text is None:
+            return {"kind": LastState.kind}
+        states = {group: {"where": expression} for group, expression in self._expressions(text).items()}
+        key, value = ("states", states[None]) if None in states else ("groups", states)
+        return {"kind": LastState.kind, key: value}
+
+    def _last_state(self, text: str) -> LastState:
+        found = {group: self.states_where(expression) for group, expression in self._expressions(text).items()}
+        return LastState(found[None]) if None in found else LastState(groups={str(k): v for k, v in found.items()})
+
+    def _expressions(self, text: str) -> dict[str | None, str]:
+        """The expression of a secret set, under None; or of each group where several labels are given."""
+        labels = [part.strip() for part in text.split(",")]
+        if not all(label in self.labels for label in labels):
+            return {None: text}
+        return {None: f'"{labels[0]}"'} if len(labels) == 1 else {label: f'"{label}"' for label in labels}
 
     def _proposition(self, name: str) -> tuple[int, ...] | None:
         """The states where a comparison or a variable is true; None for another proposition."""
+        if name in self.labels and name not in self.model.states:
+            return self.states_where(f'"{name}"')
         known = name in self.variables or is_comparison(name)
         return self.states_where(name) if known and name not in self.model.states else None
 

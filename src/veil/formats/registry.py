@@ -45,6 +45,9 @@ class Format:
     - `options`: what `read_model` takes beside the path, by name, each with what it is: set by a scenario's `[file]` table
       and by `veil convert --option`.
     - `extra`: the extra of the package that it needs, as in `pip install 'veil[prism]'`.
+    - `reads_beside`: whether its file names further files, such as an image; `read_model` then takes `folder=`, outside of
+      which it reads nothing, unless that is None.
+    - `recognises(path)`: whether a file is of this format, where another one has the same extension; None: by the extension.
     """
 
     suffixes: tuple[str, ...]
@@ -58,6 +61,8 @@ class Format:
     write_policy: "Callable[[Path, Problem, Policy], None] | None" = None
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     extra: str | None = None
+    recognises: Callable[[Path], bool] | None = None
+    reads_beside: bool = False
 
     @property
     def abilities(self) -> tuple[str, ...]:
@@ -94,9 +99,12 @@ FORMATS: Registry[Format] = Registry(
         "arrays": "veil.formats.arrays:FORMAT",
         "drn": "veil.formats.drn:FORMAT",
         "prism": "veil.formats.prism:FORMAT",
+        "map": "veil.formats.maps:FORMAT",
+        "graph": "veil.formats.graphs:FORMAT",
         "safetensors": "veil.formats.policies:SAFETENSORS",
         "json": "veil.formats.policies:JSON",
         "csv": "veil.formats.policies:CSV",
+        "player": "veil.formats.policies:PLAYER",
     },
     _wrong,
 )
@@ -113,8 +121,16 @@ def suffixes(ability: str) -> tuple[str, ...]:
 
 
 def can(ability: str, path: str | Path) -> bool:
-    """Whether a format with this ability has the extension of a path."""
-    return Path(path).suffix.lower() in suffixes(ability)
+    """Whether a format with this ability has the extension of a path, and recognises the file if there is one."""
+    return bool(_able(ability, path))
+
+
+def _able(ability: str, path: str | Path) -> dict[str, Format]:
+    """The formats with an ability that a file may have: by its extension, and of an existing file by its content."""
+    place = Path(path)
+    found = {name: one for name, one in formats_that(ability).items() if place.suffix.lower() in one.suffixes}
+    asked = ability.startswith("read_") and place.is_file()
+    return {n: one for n, one in found.items() if not (asked and one.recognises and not one.recognises(place))}
 
 
 def find_format(ability: str, path: str | Path) -> Format:
@@ -124,7 +140,7 @@ def find_format(ability: str, path: str | Path) -> Format:
     """
     check_extension(path, ability)
     suffix = Path(path).suffix.lower()
-    found = {name: one for name, one in formats_that(ability).items() if suffix in one.suffixes}
+    found = _able(ability, path)
     if len(found) > 1:
         owners = " and ".join(map(repr, found))
         raise PluginError(f"the extension {suffix!r} belongs to the formats {owners}: uninstall one of their packages")
@@ -143,8 +159,12 @@ def check_extension(path: str | Path, *abilities: str) -> None:
     raise InputError(str(path), [found])
 
 
-def read_model(path: str | Path, options: Mapping[str, object] | None = None) -> "Imported":
+def read_model(
+    path: str | Path, options: Mapping[str, object] | None = None, *, folder: Path | None = None
+) -> "Imported":
     """The model in a file, by the format of its extension.
+
+    **Arguments:** `options`, by name; `folder`: where all files that this one names must lie; None: anywhere.
 
     **Raises:** `InputError` where no format has the extension, or the format does not have an option; and what the format's
     own reader raises.
@@ -155,7 +175,8 @@ def read_model(path: str | Path, options: Mapping[str, object] | None = None) ->
     if unknown:
         known = ", ".join(found.options) or "none"
         raise InputError(str(path), [f"option {unknown[0]!r} is not one of this format ({found.description}): {known}"])
-    return found.read_model(Path(path), **(options or {}))
+    beside = {"folder": folder} if found.reads_beside else {}
+    return found.read_model(Path(path), **(options or {}), **beside)
 
 
 def write_problem(path: str | Path, problem: "Problem") -> None:

@@ -192,9 +192,9 @@ class FeaturePolicy(Policy):
         """The actions."""
         return self.actions
 
-    def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> TablePlayer:
+    def _player(self, problem: Problem, *, seed: int, model: int | None) -> TablePlayer:
         """Begin a run; see `Policy.player`."""
-        return self.on(problem).player(problem, seed=seed, model=model)
+        return self.on(problem)._player(problem, seed=seed, model=model)
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a safetensors file, complete or not at all; see `Policy.save`."""

@@ -207,7 +207,7 @@ class HistoryPolicy(Policy):
         """The names of the actions."""
         return problem.model.actions.all()
 
-    def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> HistoryPlayer:
+    def _player(self, problem: Problem, *, seed: int, model: int | None) -> HistoryPlayer:
         """Begin a run; see `Policy.player`."""
         self.check(problem)
         blind = not problem.agent.sees_state or (len(problem.models) > 1 and not problem.agent.knows_model)

@@ -154,7 +154,7 @@ class TablePlayer(Player):
     ):
         super().__init__(problem, steps, seed)
         self._table, self._recall, self._timed = table, recall, timed
-        self._models = _possible_models(problem, model)  # those that may be running, as far as the agent can tell
+        self._models = possible_models(problem, model)  # those that may be running, as far as the agent can tell
         self._memory = 0
         self._reader = None if problem.reading is None else _Reader(problem)
 
@@ -265,7 +265,7 @@ class HistoryPlayer(Player):
     ):
         super().__init__(problem, policy.horizon, seed)
         self._policy, self._heard = policy, heard  # by what number the policy knows each event
-        (self._model, *_) = _possible_models(problem, model)
+        (self._model, *_) = possible_models(problem, model)
         self._node = self._value = -1
 
     def _read(
@@ -295,7 +295,7 @@ class HistoryPlayer(Player):
         return choice
 
 
-def _possible_models(problem: Problem, model: int | None) -> list[int]:
+def possible_models(problem: Problem, model: int | None) -> list[int]:
     """The models that may be running: the one that the agent knows of, or all with a positive weight."""
     table, count = problem.secret_table, len(problem.models)
     possible: list[int] = np.flatnonzero(table.prior > 0).tolist()

@@ -1,8 +1,9 @@
 """The contract of a policy: all that the rest of veil asks of one, of every kind."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Self, overload
 
 import numpy as np
 from jaxtyping import Int
@@ -16,6 +17,7 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
 from .memories import PolicyMemory
 from .player import Observation, Player
+from .runtime import Player as NamedPlayer
 
 
 def check_call(problem: object, policy: object) -> None:
@@ -47,6 +49,7 @@ class Policy(Value, ABC):
     """
 
     _run: Player | None = None  # of `start`, for `act`
+    _names: Callable[[], dict[str, Any]] | None = None  # of `with_names`
 
     @property
     @abstractmethod
@@ -125,15 +128,40 @@ class Policy(Value, ABC):
     def choice_names(self, problem: Problem) -> tuple[str, ...]:
         """The names of the choices that it draws from: the actions; of a `Controller` the pairs (action, next node)."""
 
-    @abstractmethod
-    def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> Player:
+    @overload
+    def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> Player: ...
+    @overload
+    def player(self, problem: None = None, *, seed: int = 0) -> NamedPlayer: ...
+    def player(
+        self, problem: Problem | None = None, *, seed: int = 0, model: int | None = None
+    ) -> Player | NamedPlayer:
         """Begin a run: the player keeps what the agent remembers, and its `act(state, observation)` is the next action.
+
+        Without a problem, a policy that was read from a JSON file acts by the names in it: `step(state, reading)` is the name
+        of the next action, see `veil.policy.runtime`. `veil.export_player` writes that as a file for a robot.
 
         **Arguments:** `seed` of the choices; `model`: the index of the model that runs, where the agent knows it
         (`WhichModel(agent_knows=True)`).
 
-        **Raises:** `InputError` where the policy does not fit the problem or cannot be executed in it.
+        **Raises:** `InputError` where the policy does not fit the problem, cannot be executed in it, or has no names and no
+        problem is given.
         """
+        if problem is not None:
+            check_problem(problem)
+            return self._player(problem, seed=seed, model=model)
+        if self._names is None:
+            remedy = "give the problem, or read the policy from a JSON file, which veil convert writes"
+            raise InputError("policy", [f"it does not know the names of states and actions: {remedy}"])
+        return NamedPlayer(self._names(), seed)
+
+    @abstractmethod
+    def _player(self, problem: Problem, *, seed: int, model: int | None) -> Player:
+        """`player` in a problem."""
+
+    def with_names(self, names: Callable[[], dict[str, Any]]) -> Self:
+        """The same policy with the document that `veil.policy.runtime.Player` takes; it does not count for equality."""
+        object.__setattr__(self, "_names", names)
+        return self
 
     @abstractmethod
     def save(self, path: str | Path) -> None:

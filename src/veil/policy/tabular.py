@@ -96,7 +96,7 @@ class TablePolicy(Policy):
         rows = self.rows(problem)
         return rows.model.actions.all() if isinstance(rows, Problem) else rows.action_names
 
-    def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> TablePlayer:
+    def _player(self, problem: Problem, *, seed: int, model: int | None) -> TablePlayer:
         """Begin a run; see `Policy.player`. A policy without memory plays on in any state, possible or not."""
         self.check(problem)
         steps, rows = problem.horizon if self.timed else None, None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..common.checks import Defects
+from .grid.frame import Frame
 from .grid.sensors import Cell
 
 
@@ -10,12 +11,14 @@ from .grid.sensors import Cell
 class Layout:
     """A grid of `rows × columns` with a distinct cell for each state; a cell without a state is a wall.
 
-    **Arguments:** `rows`, `columns`; `cells`: `(row, column)` of each state, in the order of the states, row 0 at the top.
+    **Arguments:** `rows`, `columns`; `cells`: `(row, column)` of each state, in the order of the states, row 0 at the top;
+    `frame`: where the grid lies in metres, if that is known.
     """
 
     rows: int
     columns: int
     cells: tuple[Cell, ...]
+    frame: Frame | None = None
 
     def check(self, num_states: int, defects: Defects) -> None:
         """Note every way in which the cells do not fit the states."""

@@ -37,8 +37,8 @@ class Cells:
 
     @property
     def is_cropped(self) -> bool:
-        """Whether the picture is a part of the grid."""
-        return (self.rows, self.columns) != self.whole
+        """Whether the picture is a part of the grid that leaves states out."""
+        return not self.inside.all()
 
 
 def find_cells(problem: Problem, importance: Float[np.ndarray, " S"] | None = None) -> Cells | None:
@@ -58,9 +58,15 @@ def find_cells(problem: Problem, importance: Float[np.ndarray, " S"] | None = No
         if found is None:
             return None
         cells, whole = found, (int(found[:, 0].max()) + 1, int(found[:, 1].max()) + 1)
-    if whole[0] * whole[1] <= MOST_CELLS:
-        return Cells(*whole, cells, (0, 0), whole)
+    low, high = _free(cells, whole)
+    if np.prod(high - low) <= MOST_CELLS:
+        return _shown(low, high, cells, whole)
     low, high = _window(cells, np.ones(len(cells)) if importance is None else importance, whole)
+    return _shown(low, high, cells, whole)
+
+
+def _shown(low: np.ndarray, high: np.ndarray, cells: np.ndarray, whole: tuple[int, int]) -> Cells:
+    """The picture between two corners."""
     rows, columns = (high - low).tolist()
     return Cells(rows, columns, cells - low, (int(low[0]), int(low[1])), whole)
 
@@ -80,6 +86,11 @@ def _named(names: tuple[str, ...]) -> Int[np.ndarray, "S 2"] | None:
         distinct, area = len(np.unique(cells, axis=0)), int(np.prod(cells.max(axis=0) + 1))
         return cells if distinct > 1 and distinct >= _LEAST_FULL * area else None
     return None
+
+
+def _free(cells: np.ndarray, whole: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The corners of the part that has states, with a cell around it: what lies beyond is all wall."""
+    return np.maximum(cells.min(axis=0) - 1, 0), np.minimum(cells.max(axis=0) + 2, whole)
 
 
 def _window(cells: np.ndarray, weight: np.ndarray, whole: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -5,17 +5,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from .areas import Area, outline
 from .behaviour import Behaviour
-from .scene import Scene
-from .style import BLUE, DARK, GREEN, GREY, LIGHT, NORMAL, SMALL, VERMILION, WALL, colours, shortened, words
+from .scene import Range, Scene
+from .style import BLUE, DARK, GREY, LIGHT, NORMAL, SMALL, WALL, colours, shortened, words
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
 
 NODE = 0.2  # radius of a node, where a step is about 1
-MARKS = {"start": ("S", BLUE), "goal": ("G", GREEN), "absorbing": ("X", GREY), "secret": ("?", VERMILION)}
 _LEAST_ARROW = 0.02
 _MOST_MARKED_CELLS = 900  # of a grid whose cells are large enough for letters
+_MOST_ARROWED = 150  # cells that are large enough for all actions; of up to the next number, for the likelier ones
+_MOST_SHARED, _LEAST_SHARED = 400, 0.15
+_MOST_SIGNS = 8  # cells of an area that has a sign in each; a larger one has its border, as every area over heat
 
 
 def draw_scene(
@@ -31,7 +36,7 @@ def draw_scene(
     """The scene without the policy.
 
     **Arguments:** `heat`: a number for each state of the model, shown as depth of colour up to `top`; `ranges` and
-    `marks`: whether to colour what sensors cover, and to mark starts, goals and secrets.
+    `marks`: whether to colour what sensors cover, and to mark starts and areas.
     """
     if scene.is_grid:
         _draw_cells(axes, scene)
@@ -44,7 +49,8 @@ def draw_scene(
     if ranges:
         _draw_ranges(axes, scene, filled=heat is None)
     if marks:
-        _draw_marks(axes, scene, centred=heat is not None or not scene.is_grid)
+        _draw_areas(axes, scene)
+        _draw_signs(axes, scene, centred=not scene.is_grid)
     if not scene.is_grid:
         _draw_names(axes, scene)
     _frame(axes, scene)
@@ -62,7 +68,7 @@ def draw_policy(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | No
 
 
 def legend_entries(scene: Scene, *, ranges: bool = True) -> list[tuple[str, str, str]]:
-    """The entries of the legend: (kind, text, colour)."""
+    """The entries of the legend: (kind, text, colour); a kind is `range`, `border`, `hatch` or the sign of an area."""
     entries = []
     if ranges:
         tints = colours([one.name for one in scene.ranges])
@@ -70,36 +76,49 @@ def legend_entries(scene: Scene, *, ranges: bool = True) -> list[tuple[str, str,
             ("range", f"sensor {one.name} ({one.rate:.2g})", tint)
             for one, tint in zip(scene.ranges, tints, strict=True)
         ]
-    entries += [(MARKS[role][0], role, MARKS[role][1]) for role, mask in _roles(scene).items() if mask.any()]
+    if scene.starts.any():
+        entries.append(("S", "start", BLUE))
+    for area in scene.areas:
+        kind = area.sign if has_signs(scene, area) else "hatch" if area.role == "avoid" else "border"
+        entries.append((kind, area.name, area.colour))
     return entries
+
+
+def has_signs(scene: Scene, area: Area) -> bool:
+    """Whether an area has a sign in each of its cells or nodes, or a border."""
+    return not scene.is_grid or len(scene.at(np.flatnonzero(area.states))) <= _MOST_SIGNS
 
 
 def draw_legend(axes: "Axes", scene: Scene, *, ranges: bool = True) -> None:
     """A legend below the picture."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles = []
-    for kind, text, colour in legend_entries(scene, ranges=ranges):
-        if kind == "range":
-            handles.append(Patch(facecolor=colour, alpha=0.45, label=words(text)))
-        else:
-            handles.append(
-                Line2D(
-                    [],
-                    [],
-                    linestyle="",
-                    marker=rf"$\mathbf{{{kind}}}$",
-                    color=colour,
-                    markersize=5,
-                    markeredgewidth=0,
-                    label=text,
-                )
-            )
+    handles = [_handle(*entry) for entry in legend_entries(scene, ranges=ranges)]
     if handles:
         columns = 4 if len(handles) > 6 else 3 if len(handles) > 4 else max(1, len(handles))
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=min(columns, 3),
                     fontsize=SMALL - 0.5, frameon=False, columnspacing=1.0, handletextpad=0.4)  # fmt: skip
+
+
+def legend_below(figure: "FigureBase", scene: Scene) -> None:
+    """One legend for all maps of a figure, below them."""
+    handles = [_handle(*entry) for entry in legend_entries(scene, ranges=False)]
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), fontsize=SMALL,
+                      frameon=False, columnspacing=1.2, handletextpad=0.4)  # fmt: skip
+
+
+def _handle(kind: str, text: str, colour: str) -> "Artist":
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if kind == "range":
+        return Patch(facecolor=colour, alpha=0.45, label=words(text))
+    if kind == "border":
+        return Patch(facecolor="none", edgecolor=colour, linewidth=1.6, label=words(text))
+    if kind == "hatch":
+        return Patch(facecolor="none", edgecolor=colour, linewidth=0.8, hatch="/////", label=words(text))
+    sign = rf"$\mathbf{{{kind}}}$"
+    look = {"linestyle": "", "color": colour, "markersize": 5, "markeredgewidth": 0}
+    return Line2D([], [], marker=sign, label=words(text), **look)
 
 
 def _frame(axes: "Axes", scene: Scene) -> None:
@@ -119,6 +138,8 @@ def _draw_cells(axes: "Axes", scene: Scene) -> None:
     if len(scene.shown) <= _MOST_MARKED_CELLS:
         cells = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in scene.places.tolist()]
         axes.add_collection(PatchCollection(cells, facecolor="white", edgecolor="0.8", linewidth=0.5, zorder=0))
+        # Once more over heat, so that it shows to which cell a sign belongs.
+        axes.add_collection(PatchCollection(cells, facecolor="none", edgecolor="0.8", linewidth=0.3, zorder=0.62))
     closed = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in scene.places[scene.closed].tolist()]
     axes.add_collection(PatchCollection(closed, facecolor=LIGHT, linewidth=0, zorder=0.8, gid="closed"))
     walls = [Rectangle((column, row), 1, 1) for row, column in scene.walls]
@@ -149,13 +170,16 @@ def darker(colour: str) -> str:
 
 
 def _draw_ranges(axes: "Axes", scene: Scene, *, filled: bool) -> None:
-    """Each covered cell in strips, one a sensor; over heat only the borders; a node in rings."""
+    """Each covered cell in strips, one a sensor, deeper where it reports more often; over heat the borders; a node in rings."""
     from matplotlib.collections import PatchCollection
+    from matplotlib.colors import to_rgba
     from matplotlib.patches import Circle, Patch, Rectangle
 
     tints = colours([one.name for one in scene.ranges])
     shapes: list[list[Patch]] = [[] for _ in tints]
-    for (x, y), sensors in zip(scene.places.tolist(), covered_by(scene), strict=True):
+    depths: list[list[float]] = [[] for _ in tints]
+    strengths = [_strengths(scene, one) for one in scene.ranges]
+    for (spot, (x, y)), sensors in zip(enumerate(scene.places.tolist()), covered_by(scene), strict=True):
         for number, sensor in enumerate(sensors):
             part, inset = 1 / len(sensors), 0.04 + 0.06 * number
             if not scene.is_grid:
@@ -165,14 +189,24 @@ def _draw_ranges(axes: "Axes", scene: Scene, *, filled: bool) -> None:
             else:
                 shape = Rectangle((x - 0.5 + inset, y - 0.5 + inset), 1 - 2 * inset, 1 - 2 * inset)
             shapes[sensor].append(shape)
-    for one, tint, patches in zip(scene.ranges, tints, shapes, strict=True):
+            depths[sensor].append(0.06 + 0.26 * strengths[sensor].get(spot, 1.0))
+    for one, tint, patches, depth in zip(scene.ranges, tints, shapes, depths, strict=True):
         if scene.is_grid and filled:
-            drawn = PatchCollection(patches, facecolor=tint, alpha=0.28, linewidth=0, zorder=0.6)
+            faces = [to_rgba(tint, share) for share in depth]
+            drawn = PatchCollection(patches, facecolors=faces, linewidth=0, zorder=0.6)
         else:
             above = 2.9 if not scene.is_grid else 0.7
             drawn = PatchCollection(patches, facecolor="none", edgecolor=tint, linewidth=1.4, zorder=above)
         drawn.set_gid(words(f"sensor {one.name}"))
         axes.add_collection(drawn)
+
+
+def _strengths(scene: Scene, one: Range) -> dict[int, float]:
+    """The largest share of a sensor's rate at each spot."""
+    found: dict[int, float] = {}
+    for spot, share in zip(scene.spots[one.states].tolist(), one.strength.tolist(), strict=True):
+        found[spot] = max(share, found.get(spot, 0.0))
+    return found
 
 
 def covered_by(scene: Scene) -> list[list[int]]:
@@ -184,22 +218,49 @@ def covered_by(scene: Scene) -> list[list[int]]:
     return found
 
 
-def _roles(scene: Scene) -> dict[str, np.ndarray]:
-    return {"start": scene.starts, "goal": scene.goals, "absorbing": scene.traps, "secret": scene.secrets}
+def _draw_areas(axes: "Axes", scene: Scene) -> None:
+    """The borders of areas on a grid, which leave what is inside to see; what is to be avoided is hatched as well."""
+    from matplotlib.collections import LineCollection, PatchCollection
+    from matplotlib.patches import Rectangle
+
+    if not scene.is_grid:
+        return
+    large = len(scene.shown) > _MOST_MARKED_CELLS
+    for area in scene.areas:
+        places = scene.places[scene.at(np.flatnonzero(area.states))]
+        if area.role == "avoid":
+            cells = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in places.tolist()]
+            hatched = PatchCollection(
+                cells, facecolor="none", edgecolor=area.colour, linewidth=0, alpha=0.55, zorder=1.5
+            )
+            hatched.set_hatch("/////" if not large else "///////")
+            axes.add_collection(hatched)
+        if not has_signs(scene, area):
+            cells = np.floor(places[:, ::-1]).astype(int)
+            lines = outline(cells, 0.07 if not large else 0.0)
+            axes.add_collection(
+                LineCollection(list(lines), colors=area.colour, linewidths=1.6 if not large else 1.2, zorder=4.5,
+                               capstyle="projecting", gid=words(f"area {area.name}")))  # fmt: skip
 
 
-def _draw_marks(axes: "Axes", scene: Scene, *, centred: bool) -> None:
-    """The signs of starts, goals and secrets: in the corner of a cell, to leave room for arrows, or in the middle."""
-    size = SMALL if len(scene.shown) <= 150 else 4.0
-    masks = {role: set(scene.at(np.flatnonzero(mask)).tolist()) for role, mask in _roles(scene).items()}
+def _draw_signs(axes: "Axes", scene: Scene, *, centred: bool) -> None:
+    """The signs of starts and small areas: in the corner of a cell, so that they cover neither arrows nor much of the heat."""
+    from matplotlib.patheffects import withStroke
+
+    size = SMALL if len(scene.shown) <= _MOST_ARROWED else 5.0 if len(scene.shown) <= _MOST_MARKED_CELLS else 4.0
+    signed = [("S", BLUE, scene.starts)] if scene.at(np.flatnonzero(scene.starts)).size <= 4 * _MOST_SIGNS else []
+    signed += [(area.sign, area.colour, area.states) for area in scene.areas if has_signs(scene, area)]
+    masks = [(sign, colour, set(scene.at(np.flatnonzero(mask)).tolist())) for sign, colour, mask in signed]
+    halo = [withStroke(linewidth=1.2, foreground="white")]
     for spot, (x, y) in enumerate(scene.places.tolist()):
-        found = [MARKS[role] for role, spots in masks.items() if spot in spots]
+        found = [(sign, colour) for sign, colour, spots in masks if spot in spots]
         for number, (sign, colour) in enumerate(found):
             if centred:
                 left, high = x + (number - (len(found) - 1) / 2) * 0.2, y
             else:
                 left, high = x - 0.36 + 0.24 * number, y - 0.34
-            axes.text(left, high, sign, color=colour, fontsize=size, weight="bold", ha="center", va="center", zorder=5)
+            axes.text(left, high, sign, color=colour, fontsize=size, weight="bold", ha="center", va="center", zorder=5,
+                      path_effects=halo)  # fmt: skip
 
 
 def _draw_nodes(axes: "Axes", scene: Scene, fills: "str | list[str] | np.ndarray" = "white") -> None:
@@ -232,26 +293,36 @@ def _draw_edges(axes: "Axes", scene: Scene) -> None:
 
 
 def _draw_arrows(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | None) -> None:
+    """All actions by the roots of their probabilities; of larger grids the likelier ones, of large ones the likeliest alone.
+
+    The likeliest alone is an arrow through its cell, the fainter the less likely; states that are never visited have none.
+    """
     weight = behaviour.visits if time is None else behaviour.occupancy[time]
     law, visited = scene.mean(behaviour.actions(time), weight), scene.total(weight) > 1e-12
-    many = len(scene.shown) > _MOST_MARKED_CELLS
+    count = len(scene.shown)
+    alone = count > _MOST_SHARED
+    least = _LEAST_ARROW if count <= _MOST_ARROWED else _LEAST_SHARED
     for action, way in enumerate(scene.directions):
         if way is None:
             continue
         chance = law[:, action]
-        drawn = chance > _LEAST_ARROW
-        if many:  # of a large grid only the likeliest action of each cell can be seen
-            drawn &= law.argmax(axis=1) == action
-        for mask, colour in ((drawn & visited, DARK), (drawn & ~visited, "0.78")):
-            places, length = scene.places[mask], 0.42 * np.sqrt(chance[mask])
+        drawn = (law.argmax(axis=1) == action) & (chance > 0) if alone else chance > least
+        groups = [(drawn & visited, DARK)]
+        groups += [(drawn & ~visited, "0.78")] if count <= _MOST_ARROWED else []
+        for mask, colour in groups:
+            places, share = scene.places[mask], chance[mask]
+            shade = colour if not alone else [(0.13, 0.13, 0.13, 0.25 + 0.75 * one) for one in share.tolist()]
             if way == (0, 0):
-                axes.scatter(*places.T, s=(20 if not many else 1.5) * chance[mask], color=colour, linewidths=0, zorder=3,
-                             gid=f"stay {action}")  # fmt: skip
+                size = 20.0 if count <= _MOST_ARROWED else 6.0 if count <= _MOST_MARKED_CELLS else 1.5
+                axes.scatter(*places.T, s=size * share, color=shade, linewidths=0, zorder=3, gid=f"stay {action}")
             elif len(places):
                 step = np.array(way) / np.linalg.norm(way)
-                axes.quiver(*places.T, step[0] * length, step[1] * length, color=colour, angles="xy", scale_units="xy",
-                            scale=1, width=0.05 if many else 0.035, units="xy", headwidth=3.6, headlength=3.6,
-                            headaxislength=3.2, minlength=0.1, zorder=3, gid=f"arrows {action}")  # fmt: skip
+                length = np.full(len(share), 0.78) if alone else 0.42 * np.sqrt(share)
+                wide = 0.13 if alone else 0.035 if count <= _MOST_ARROWED else 0.05
+                axes.quiver(*places.T, step[0] * length, step[1] * length, color=shade, angles="xy", scale_units="xy",
+                            scale=1, width=wide, units="xy", headwidth=3.4 if alone else 3.6, headlength=3.2,
+                            headaxislength=2.9, minlength=0.1, zorder=3, gid=f"arrows {action}",
+                            pivot="mid" if alone else "tail")  # fmt: skip
 
 
 def _draw_moves(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | None) -> None:

@@ -8,17 +8,19 @@ import scipy.sparse as sp
 
 from ..common.rounding import upper_text
 from .answer import Answer
+from .areas import Area, outline, value_colours
 from .behaviour import Behaviour
 from .curve import Curve
+from .draw import has_signs
 from .leaking import Leaking
 from .observing import ObservedRun, event_text
 from .packing import pack_bytes, pack_frames, pack_shares
-from .scene import Scene
-from .style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW, colours
+from .scene import Range, Scene
+from .style import BLUE, GREEN, GREY, MAROON, ORANGE, PURPLE, SKY, VERMILION, YELLOW, colours
 
 # The page has its own shades of each colour for light and dark paper.
 _VARIABLES = {BLUE: "blue", VERMILION: "vermilion", ORANGE: "orange", GREEN: "green", PURPLE: "purple", SKY: "sky",
-              YELLOW: "yellow"}  # fmt: skip
+              YELLOW: "yellow", MAROON: "maroon", GREY: "muted"}  # fmt: skip
 _MOST_OCCUPANCY, _MOST_BELIEF, _MOST_POLICY = 250_000, 250_000, 600_000
 _MOST_FRAMES, _MOST_POINTS, _MOST_LINES, _MOST_STEPS = 121, 800, 7, 600
 _LEAST_MOVE = 0.005
@@ -85,20 +87,53 @@ def _scene(scene: Scene) -> dict[str, object]:
         "grid": scene.is_grid,
         "width": round(width, 3),
         "height": round(height, 3),
-        "names": scene.names if len(scene.shown) <= _MOST_NAMED else [],
+        "names": _labels(scene) if len(scene.shown) <= _MOST_NAMED else [],
         "states": scene.problem.num_states,
         "places": pack_bytes(scene.places.astype("<f4")),
         "walls": [cell for wall in scene.walls for cell in wall],
         "ranges": [
-            {"name": one.name, "rate": round(one.rate, 4), "colour": tint, "at": at(one.states)}
+            {"name": one.name, "rate": round(one.rate, 4), "colour": tint} | _strengths(scene, one)
             for one, tint in zip(scene.ranges, given, strict=True)
         ],
         "starts": at(np.flatnonzero(scene.starts)),
-        "goals": at(np.flatnonzero(scene.goals)),
         "traps": at(np.flatnonzero(scene.traps)),
         "closed": scene.closed.tolist(),
-        "secrets": at(np.flatnonzero(scene.secrets)),
+        "areas": [_area(scene, area) for area in scene.areas],
         "edges": np.unique(np.sort(scene.edges, axis=1), axis=0).ravel().tolist(),
+    }
+
+
+def _labels(scene: Scene) -> list[str]:
+    """The names of the spots, with their places in metres where the grid has a frame."""
+    layout, cells = scene.problem.layout, scene.cells
+    if layout is None or layout.frame is None or cells is None:
+        return scene.names
+    top, left = cells.corner
+    points = [layout.frame.to_metres(y + top, x + left, layout.rows) for x, y in scene.places.tolist()]
+    return [f"{name} ({x:.4g} m, {y:.4g} m)" for name, (x, y) in zip(scene.names, points, strict=True)]
+
+
+def _strengths(scene: Scene, one: Range) -> dict[str, object]:
+    """The spots of a range, and of each the share of the largest rate in percent; one number where they are all alike."""
+    shares: dict[int, float] = {}
+    for spot, share in zip(scene.spots[one.states].tolist(), one.strength.tolist(), strict=True):
+        if spot >= 0:
+            shares[spot] = max(share, shares.get(spot, 0.0))
+    spots = sorted(shares)
+    percents = [round(100 * shares[spot]) for spot in spots]
+    return {"at": spots, "shares": percents if len(set(percents)) > 1 else percents[:1]}
+
+
+def _area(scene: Scene, area: Area) -> dict[str, object]:
+    spots = scene.at(np.flatnonzero(area.states))
+    lines = outline(np.floor(scene.places[spots][:, ::-1]).astype(int)) if scene.is_grid else np.zeros((0, 2, 2))
+    return {
+        "name": area.name,
+        "role": area.role,
+        "sign": area.sign if has_signs(scene, area) else "",
+        "colour": _VARIABLES[area.colour],
+        "at": spots.tolist(),
+        "lines": np.round(lines, 2).ravel().tolist() if not has_signs(scene, area) else [],
     }
 
 
@@ -163,20 +198,20 @@ def run_data(scene: Scene, runs: Sequence[ObservedRun]) -> list[dict[str, object
                 "seen": [event_text(run.observations[time]) for time in times],
                 "states": [problem.model.states[int(run.states[time])] for time in times],
                 "at": scene.spots[run.states[times]].tolist(),
-                "lines": _lines(problem.secret_values if not run.path else ("true state",), run, times),
+                "lines": _lines(scene, problem.secret_values if not run.path else ("true state",), run, times),
                 "belief": pack_frames(scene.total(run.belief[times]), most),
             }
         )
     return found
 
 
-def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[dict[str, object]]:
+def _lines(scene: Scene, values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[dict[str, object]]:
     """The posterior of each value; of many, the true one and those that the observer thought likeliest."""
     weight = run.posterior.sum(axis=0)
     if run.secret is not None:
         weight[run.secret] = np.inf
     chosen = np.sort(np.lexsort((np.arange(len(values)), -weight))[:_MOST_LINES])
-    given = tints([values[int(value)] for value in chosen])
+    given = [_VARIABLES[colour] for colour in value_colours(scene.areas, [values[int(value)] for value in chosen])]
     return [
         {
             "name": values[int(value)],

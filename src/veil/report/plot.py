@@ -15,10 +15,11 @@ from ..planning.solution import History, Solution
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from .areas import value_colours
 from .behaviour import behave
 from .cells import find_cells
 from .curve import Points
-from .draw import darker, draw_legend, draw_policy, draw_scene
+from .draw import darker, draw_legend, draw_policy, draw_scene, legend_below
 from .observing import ObservedRun, event_text, observe, sample_run
 from .scene import Scene, make_scene
 from .style import (
@@ -31,7 +32,6 @@ from .style import (
     PURPLE,
     SMALL,
     VERMILION,
-    colours,
     dress,
     new_figure,
     number_text,
@@ -119,11 +119,12 @@ def belief(
     below = 0.5 + (0.15 * len(order) if cells is None else PAGE / 4.6 * cells.rows / cells.columns)
     figure = new_figure(PAGE, 2.1 + below)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.1, below)).ravel()
-    _posterior_lines(upper.subplots(), problem, run)
+    scene = make_scene(problem, behaviour.visits)
+    _posterior_lines(upper.subplots(), scene, run)
     if cells is None:
         _belief_table(lower, problem, run, order)
     else:
-        _belief_maps(lower, make_scene(problem, behaviour.visits), run, times)
+        _belief_maps(lower, scene, run, times)
     return figure
 
 
@@ -233,7 +234,7 @@ def _maps(scene: Scene, values: np.ndarray, times: list[int], what: str, colour:
     width, height = scene.size
     across = min(3, len(times))
     down = -(-len(times) // across)
-    figure = new_figure(PAGE, down * (PAGE / 3.4 * height / width + 0.25) + 0.3)
+    figure = new_figure(PAGE, down * (PAGE / 3.4 * height / width + 0.25) + 0.5)
     panels = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     top = float(values[times].max())
     for axes, time in zip(panels, times, strict=False):
@@ -242,6 +243,7 @@ def _maps(scene: Scene, values: np.ndarray, times: list[int], what: str, colour:
     for axes in panels[len(times) :]:
         axes.set_axis_off()
     _colour_bar(figure, list(panels), top, what, colour)
+    legend_below(figure, scene)
     return figure
 
 
@@ -278,9 +280,10 @@ def _left_out(all_: int, shown: int) -> str:
     return f" ({shown} of {all_:,})" if shown < all_ else ""
 
 
-def _posterior_lines(axes: "Axes", problem: Problem, run: ObservedRun) -> None:
+def _posterior_lines(axes: "Axes", scene: Scene, run: ObservedRun) -> None:
+    problem = scene.problem
     names, times = problem.secret_values, np.arange(len(run.posterior))
-    for value, colour in zip(range(len(names))[:7], colours(list(names)), strict=False):
+    for value, colour in zip(range(len(names))[:7], value_colours(scene.areas, names), strict=False):
         true = run.secret == value
         axes.plot(times, run.posterior[:, value], "o-", color=colour, linewidth=2.0 if true else 1.1, markersize=3,
                   label=words(names[value]) + (" (true)" if true else ""), gid=f"posterior {value}")  # fmt: skip
@@ -314,6 +317,7 @@ def _belief_maps(figure: "FigureBase", scene: Scene, run: ObservedRun, times: li
         axes.set_title(f"t = {time}", fontsize=SMALL)
     figure.suptitle(_where(run), fontsize=NORMAL, x=0.01, ha="left")
     _colour_bar(figure, list(panels), top, "P(state)", PURPLE)
+    legend_below(figure, scene)
 
 
 def _belief_table(figure: "FigureBase", problem: Problem, run: ObservedRun, order: np.ndarray) -> None:

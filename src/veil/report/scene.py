@@ -8,20 +8,28 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from ..problem.problem import Problem
+from .areas import Area, find_areas
 from .cells import Cells, find_cells
 from .placing import place
 from .roles import goals_and_traps
+from .style import colours
 
 MOST_NODES = 40  # of a graph that is still legible; of more states the most visited are shown
+_LEAST_SHARE = 0.02  # of the way from the smallest to the largest rate, from which a state counts as in range
 _MOVED = 0.5  # the share of states in which an action has to go one way to be drawn as an arrow that way
 
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """The range of one sensor: `states`, where it reports most often, `rate`, its largest rate, `elsewhere`, its smallest."""
+    """The range of one sensor.
+
+    **Attributes:** `states`, where it reports more often than elsewhere; `strength`, of each the share of the largest rate;
+    `rate`, the largest rate; `elsewhere`, the smallest.
+    """
 
     name: str
     states: Int[np.ndarray, " k"]
+    strength: Float[np.ndarray, " k"]
     rate: float
     elsewhere: float
 
@@ -33,7 +41,7 @@ class Scene:
     **Attributes:** `spots`, `(S,)`, the spot of each state, -1 where it is not in the picture; several states may share a
     cell. `places`, `(n, 2)`, x and y (down) of each spot, in cells or steps; `cells`, of a grid, else None; `ranges`;
     `starts`, `goals`, `traps` (absorbing, without reward), `secrets`: masks over all states; `edges`, of a graph: pairs of
-    spots between which a step is possible; `closed`: spots that no step enters.
+    spots between which a step is possible; `closed`: spots that no step enters; `areas`: what is marked, by name and colour.
     """
 
     problem: Problem
@@ -47,6 +55,7 @@ class Scene:
     secrets: Bool[np.ndarray, " S"]
     edges: Int[np.ndarray, "e 2"]
     closed: Int[np.ndarray, " k"]
+    areas: tuple[Area, ...] = ()
 
     @property
     def is_grid(self) -> bool:
@@ -161,18 +170,20 @@ def make_scene(problem: Problem, importance: Float[np.ndarray, " S"] | None = No
         places = place(part)
         edges = np.argwhere(part.toarray() > 0)
     goals, traps = goals_and_traps(problem)
+    ranges = sensor_ranges(problem)
     return Scene(
         problem,
         spots,
         places,
         cells,
-        sensor_ranges(problem),
+        ranges,
         starts,
         goals,
         traps,
         problem.secret.marked_states(problem),
         edges,
         closed.ravel(),
+        find_areas(problem, goals, traps, colours([one.name for one in ranges])),
     )
 
 
@@ -201,8 +212,8 @@ def sensor_ranges(problem: Problem) -> tuple[Range, ...]:
     for name, reports in sensors.items():
         rates = np.max([matrix[:, reports].toarray() for matrix in observer.matrices], axis=0).sum(axis=1)
         low, high = float(rates.min()), float(rates.max())
-        inside = rates > (low + high) / 2 if high > low else np.ones(len(rates), dtype=bool)
-        found.append(Range(name, np.flatnonzero(inside), high, low))
+        inside = rates > low + _LEAST_SHARE * (high - low) if high > low else np.ones(len(rates), dtype=bool)
+        found.append(Range(name, np.flatnonzero(inside), rates[inside] / max(high, 1e-300), high, low))
     return tuple(found)
 
 

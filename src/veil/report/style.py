@@ -20,6 +20,7 @@ BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, YELLOW = "#56B4E9", "#CC79A7", "#F0E442"
 # Okabe and Ito's colours, which stay apart for all kinds of colour vision, in the order in which they are handed out.
 PALETTE = (BLUE, VERMILION, ORANGE, GREEN, PURPLE, SKY, YELLOW)
+MAROON = "#7F2704"
 DARK, GREY, LIGHT, WALL = "#222222", "#777777", "#DDDDDD", "#555555"
 # Sensors named after a colour, as those of the paper, are drawn in the nearest that everybody can tell apart.
 _NAMED = {"b": BLUE, "blue": BLUE, "r": VERMILION, "red": VERMILION, "y": ORANGE, "yellow": ORANGE, "g": GREEN,

@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..common.checks import Defects
 from ..formats.scenario.edit import Change
 from ..formats.scenario.forms import validated
+from ..formats.scenario.models import read_frame, read_shape
 from ..formats.scenario.schema import MOST_CELLS, Grid
 from ..problem.grid.drawing import SIGNS, read_tokens
 from ..report.page_data import tints
@@ -19,7 +22,8 @@ def grid_document(data: Mapping[str, object]) -> dict[str, Any] | None:
 
     **Returns:** `rows`, `columns`; `cells`, a list of rows of texts, each the characters in a cell, empty where a line of the
     drawing is too short; `signs`, every character with `sign`, `roles` (words of a drawing, characters of sensors), `reward`,
-    `weight`, and of sensors `name`, `detection`, `false_alarm` and `colour`.
+    `weight`, and of sensors `name`, `detection`, `false_alarm` and `colour`; `shapes`, of each disc and cone its `name`,
+    `colour` and `cells`, each `[row, column, rate in percent]`.
     """
     found = _Cells.of(data)
     if found is None:
@@ -31,6 +35,7 @@ def grid_document(data: Mapping[str, object]) -> dict[str, Any] | None:
         "columns": columns,
         "cells": [[*row, *[""] * (columns - len(row))] for row in found.rows],
         "signs": found.signs(),
+        "shapes": found.shapes(),
     }
 
 
@@ -43,7 +48,7 @@ def painted(data: Mapping[str, object], cells: Sequence[Sequence[str]]) -> list[
         return changes
     changes += [(("grid", "legend", sign), meaning) for sign, meaning in found.added.items()]
     changes += [(("grid", key), None) for key in _LISTS if key in grid]
-    ranged = [sign for sign, sensor in found.grid.sensors.items() if sensor.cells]
+    ranged = [sign for sign, sensor in found.grid.sensors.items() if sensor.cells and len(sign) == 1]
     return changes + [(("grid", "sensors", sign, "cells"), None) for sign in ranged]
 
 
@@ -91,11 +96,32 @@ class _Cells:
         for (sign, about), tint in zip(
             sensors.items(), tints([str(one["name"]) for one in sensors.values()]), strict=True
         ):
+            if len(sign) > 1:
+                continue  # a name, which is not painted
             found.append(_sign(sign, [sign], colour=tint, **about))
         for sign, meaning in ({} if self.grid is None else self.grid.legend).items():
             found.append(_sign(sign, list(meaning.roles), reward=meaning.reward, weight=meaning.weight))
         for sign, added in self.added.items():
             found.append(_sign(sign, [str(added["is"])], reward=added.get("reward"), weight=added.get("weight")))
+        return found
+
+    def shapes(self) -> list[dict[str, Any]]:
+        """The cells that discs and cones cover, by the walls as they are painted; none while the grid has defects."""
+        if self.grid is None or len({len(row) for row in self.rows}) != 1:
+            return []
+        walls = {sign for sign, meaning in self.grid.legend.items() if "wall" in meaning.roles} | {"#"}
+        free = np.array([[not walls & set(token) for token in row] for row in self.rows])
+        names = [one.name or sign for sign, one in self.grid.sensors.items()]
+        found = []
+        for (sign, given), tint in zip(self.grid.sensors.items(), tints(names), strict=True):
+            defects = Defects("shape")
+            shape, frame = read_shape(given, defects), read_frame(self.grid, defects)
+            if shape is None or defects:
+                continue
+            cells, rates = shape.cover(free, frame, given.detection)
+            percents = np.round(100 * rates).astype(int)
+            listed = np.column_stack([cells, percents]).tolist()
+            found.append({"name": given.name or sign, "colour": tint, "cells": listed})
         return found
 
     def _sensors(self) -> dict[str, dict[str, object]]:
@@ -120,7 +146,7 @@ class _Cells:
             same = goal.reward == grid.goal_reward
             self._put(goal.cell, "G" if same else self._meaning("goal", "reward", goal.reward))
         for sign, sensor in grid.sensors.items():
-            for cell in sensor.cells:
+            for cell in sensor.cells if len(sign) == 1 else ():
                 if self._at(cell) != "#":  # no state, where a range makes no difference
                     self._put(cell, sign)
 

@@ -11,6 +11,7 @@ from ..common.errors import Defect, InputError, ScenarioError, VeilError
 from ..formats.gallery import describe, names, scenario_text, starter
 from ..formats.registry import can, check_extension, read_model
 from ..formats.scenario.edit import Change, edit
+from ..formats.scenario.grid_text import grid_scenario
 from ..formats.scenario.load import build_scenario
 from ..formats.scenario.text import MOST_BYTES, Source, read_scenario_text
 from ..formats.scenario.toml import to_toml
@@ -81,7 +82,7 @@ def open_another(request: Request, studio: "Studio") -> dict[str, Any]:
         path = Path(folder, name)
         path.write_text(text_of(request, "text"), "utf-8")
         try:
-            return _opened_model(request, studio, path, name)
+            return _opened_model(request, studio, path, name, Path(folder))
         except VeilError as error:
             raise VeilError(str(error).replace(f"{folder}/", "")) from None
 
@@ -218,11 +219,18 @@ def _put(studio: "Studio", text: str, name: str, base: Path | None = None) -> di
     return {**known, **checked(text, known["name"], base)}
 
 
-def _opened_model(request: Request, studio: "Studio", path: Path, shown: str) -> dict[str, Any]:
-    found = read_model(path, _options(text_of(request, "options", "")))
+def _opened_model(
+    request: Request, studio: "Studio", path: Path, shown: str, folder: Path | None = None
+) -> dict[str, Any]:
+    """Open a model; `folder`: where files that it names must lie, None for anywhere."""
+    found = read_model(path, _options(text_of(request, "options", "")), folder=folder)
     secret, horizon = text_of(request, "secret", "") or None, request.get("horizon", _HORIZON)
     if secret is None and found.secret is None:
         return {"needs": "secret", "summary": found.summary().replace(str(path), shown), "variables": _variables(found)}
+    if found.grid is not None:
+        table = found.secret_table(secret)
+        text = grid_scenario(found.grid, path.stem, _whole(horizon), table, story=[f"From {shown}.", *found.notes])
+        return _put(studio, text, path.stem) | {"notes": list(found.notes)}
     if found.observer is None:
         words = "this model has no observer: write a scenario with a [file] table and an [observer], and open that"
         raise InputError(shown, [words])
@@ -233,6 +241,12 @@ def _opened_model(request: Request, studio: "Studio", path: Path, shown: str) ->
         raise InputError(shown, [words])
     opened = _put(studio, text, path.stem)
     return opened | {"notes": list(found.notes)}
+
+
+def _whole(horizon: object) -> int:
+    if isinstance(horizon, bool) or not isinstance(horizon, int):
+        raise Refused(400, "the horizon is no whole number")
+    return horizon
 
 
 def _options(text: str) -> dict[str, object]:

@@ -43,6 +43,6 @@ class Passed(Secret):
         """The question."""
         return "Was a secret state visited at any time?"
 
-    def marked_states(self, problem: Problem) -> np.ndarray:
+    def marked_groups(self, problem: Problem) -> dict[str, np.ndarray]:
         """The states that it is about."""
-        return problem.secret_table.memory_start == 1
+        return {"secret": problem.secret_table.memory_start == 1}

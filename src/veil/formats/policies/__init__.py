@@ -20,3 +20,8 @@ CSV = Format(
     read_policy=later("veil.formats.policies.text:policy_from_csv"),
     write_policy=later("veil.formats.policies.text:policy_to_csv"),
 )
+PLAYER = Format(
+    (".py",),
+    "players for robots (Python without dependencies)",
+    write_policy=later("veil.formats.policies.player_file:write_player"),
+)

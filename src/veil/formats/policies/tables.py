@@ -13,11 +13,14 @@ from pydantic import Field
 from ...common.checks import Defects, check_distributions, distinct
 from ...common.errors import PolicyFileError
 from ...common.suggest import suggestion
+from ...policy.exported import FORM as PLAYER
+from ...policy.exported import player_names
 from ...policy.markov import MarkovPolicy
 from ...policy.memories import Memory
 from ...policy.memory import MemoryPolicy, memory_from_text, memory_to_text
 from ...policy.recall import recall
 from ...policy.tabular import TablePolicy
+from ...policy.tabulated import packed_table
 from ...policy.timed import TimedPolicy
 from ...problem.problem import Problem
 from ..documents import Part
@@ -27,6 +30,68 @@ MOST_NUMBERS = 2**26  # of all tables together: 512 MiB
 
 Names = list[str]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class RulePart(Part):
+    """A table from the values of some columns, separated by blanks, to a memory."""
+
+    by: list[Literal["memory", "state", "action", "entered", "reading", "held"]]
+    table: dict[str, Count]
+
+
+class MemoryPart(Part):
+    """How a memory starts and goes on; with several nodes the policy chooses the next memory itself."""
+
+    nodes: Annotated[int, Field(ge=1, lt=2**31)]
+    start: RulePart
+    step: RulePart
+
+
+class KnowledgePart(Part):
+    """What the agent follows of the run: its value at each first state, after each next state, and what it tells the agent."""
+
+    start: list[Count]
+    step: list[list[Count]]
+    known: list[Count]
+
+
+class FramePart(Part):
+    """Where the cells of a map lie: see `veil.Frame`; `rows` of the grid."""
+
+    cell_size: Annotated[float, Field(gt=0, le=1e9)]
+    origin: Annotated[list[Annotated[float, Field(ge=-1e9, le=1e9)]], Field(min_length=2, max_length=2)]
+    yaw: Annotated[float, Field(ge=-1e9, le=1e9)]
+    rows: Count
+
+
+class PlayerPart(Part):
+    """What a player needs beside the table, where the rows are not the states: see `veil.policy.exported.player_document`."""
+
+    states: Names
+    actions: Annotated[Names, Field(min_length=1)]
+    readings: Names | None
+    first_reading: bool
+    horizon: Count | None
+    rows: list[Annotated[list[Count], Field(min_length=3, max_length=3)]] | None
+    frame: FramePart | None = None
+    knowledge: KnowledgePart | None
+    memory: MemoryPart | None
+
+    def check(self, rows: int, choices: int, path: str | Path) -> None:
+        """Raise `InputError` where the parts do not fit each other."""
+        defects, size = Defects(str(path)), len(self.states)
+        nodes = 1 if self.memory is None else self.memory.nodes
+        count = len(self.states) if self.rows is None else len(self.rows)
+        if count != rows or len(self.actions) * nodes != choices:
+            found = f"{count} rows and {len(self.actions)} actions with {nodes} nodes"
+            defects.add(f"player: {found} found, expected those of the table, {rows} rows and {choices} entries")
+        known = self.knowledge
+        if known is not None:
+            lists = [known.start, *known.step]
+            right = len(known.known) == len(known.step) and all(len(one) == size for one in lists)
+            if not right or max((max(one, default=0) for one in lists), default=0) >= len(known.step):
+                defects.add("player.knowledge: its tables do not fit each other or the states")
+        defects.raise_if_any()
 
 
 class Header(Part):
@@ -39,6 +104,7 @@ class Header(Part):
     horizon: Count
     actions: Annotated[Names, Field(min_length=1)]
     rows: Names
+    player: PlayerPart | None = None
 
 
 @dataclass(frozen=True)
@@ -77,17 +143,22 @@ def named_tables(problem: Problem, policy: TablePolicy) -> tuple[dict[str, objec
         "actions": actions,
         "rows": rows,
     }
+    player = player_names(problem, policy)
+    header |= {} if player is None else {"player": player}
     return header, [NamedTable(time if policy.timed else None, rows, here) for time, here in enumerate(policy.table)]
 
 
 def policy_of_tables(
-    header: Header | None, rows: Sequence[Row], problem: Problem | None, path: str | Path
+    header: Header | None,
+    rows: Sequence[Row] | Float[np.ndarray, "T C A"],
+    problem: Problem | None,
+    path: str | Path,
 ) -> TablePolicy:
     """The policy that a header and rows describe.
 
     **Arguments:** `header`: None where the file has none: then the problem is needed, and the policy is a Markov policy or,
-    where rows have times, a time-dependent one. `problem`: rows and actions are put in its order, by their names; without
-    it in that of the header.
+    where rows have times, a time-dependent one. `rows`: as they were read, or all probabilities at once. `problem`: rows and
+    actions are put in its order, by their names; without it in that of the header.
 
     **Raises:** `PolicyFileError`; `InputError` naming each place in the file that is wrong.
     """
@@ -103,13 +174,57 @@ def policy_of_tables(
         memory = memory_from_text(json.dumps(header.memory), path)
     names, actions = (header.rows, header.actions) if problem is None and header else _names(problem, memory)
     horizon = problem.horizon if header is None and problem else header.horizon if header else 0
-    is_timed = header.kind == "timed" if header else any(row.time is not None for row in rows)
+    by_time = not isinstance(rows, np.ndarray) and any(row.time is not None for row in rows)
+    is_timed = header.kind == "timed" if header else by_time
     timed = memory.clock if memory is not None else is_timed
-    tables = filled_tables(rows, range(horizon) if timed else (None,), [names], actions, path)
-    table = np.stack(tables) if tables else np.zeros((0, len(names), len(actions)))
+    if isinstance(rows, np.ndarray):
+        assert header is not None
+        table = _ordered(rows, header, names, actions, horizon if timed else 1, path)
+    else:
+        tables = filled_tables(rows, range(horizon) if timed else (None,), [names], actions, path)
+        table = np.stack(tables) if tables else np.zeros((0, len(names), len(actions)))
     if memory is not None:
-        return MemoryPolicy(memory, table if timed else table[0])
-    return TimedPolicy(table) if timed else MarkovPolicy(table[0])
+        policy: TablePolicy = MemoryPolicy(memory, table if timed else table[0])
+    else:
+        policy = TimedPolicy(table) if timed else MarkovPolicy(table[0])
+    return policy if header is None or problem is not None else _named_policy(policy, header, path)
+
+
+def _ordered(
+    table: Float[np.ndarray, "T C A"], header: Header, names: Names, actions: Names, times: int, path: str | Path
+) -> Float[np.ndarray, "T C A"]:
+    """A packed table with rows and actions in the order of the problem."""
+    defects = Defects(str(path))
+    if table.shape != (times, len(header.rows), len(header.actions)):
+        wanted = (times, len(header.rows), len(header.actions))
+        defects.add(f"tables have the shape {table.shape}, expected {wanted}, times, rows and actions")
+    for what, given, known in (("row", header.rows, names), ("action", header.actions, actions)):
+        places = dict.fromkeys(given)
+        if len(places) < len(given):
+            defects.add(f"a {what} is given twice, expected distinct names")
+        for name in [name for name in given if name not in set(known)][:20]:
+            defects.add(f"unknown {what} {name!r}: {suggestion(name, known)}")
+        for name in [name for name in known if name not in places][:20]:
+            defects.add(f"{what} {name!r} is missing")
+    defects.raise_if_any()
+    row, action = ({name: number for number, name in enumerate(given)} for given in (header.rows, header.actions))
+    return table[:, [row[name] for name in names]][:, :, [action[name] for name in actions]]
+
+
+def _named_policy(policy: TablePolicy, header: Header, path: str | Path) -> TablePolicy:
+    """The policy with what a player needs: names of rows, which are the states unless the header says more."""
+    if header.player is not None:
+        header.player.check(len(header.rows), len(header.actions), path)
+    elif isinstance(policy, MemoryPolicy):
+        return policy
+    own = {"states": header.rows, "actions": header.actions, "horizon": header.horizon if policy.timed else None}
+    own |= {"readings": None, "first_reading": False, "rows": None, "frame": None, "knowledge": None, "memory": None}
+    names = own if header.player is None else header.player.model_dump()
+
+    def document() -> dict[str, object]:
+        return {"format": PLAYER, "problem": header.problem, **names, "table": packed_table(policy.table)}
+
+    return policy.with_names(document)
 
 
 def filled_tables(

@@ -3,27 +3,31 @@
 Numbers are written in full, so that a policy comes back bit for bit; zeros are left out.
 """
 
+import base64
 import csv
 import io
 import json
+import math
+import zlib
 from collections.abc import Sequence
 from functools import singledispatch
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ...common.errors import InputError, ModelFileError, PolicyFileError
 from ...common.text import csv_cell, csv_name, parse_json
 from ...policy.history import HistoryPolicy
 from ...policy.policy import Policy
 from ...policy.tabular import TablePolicy
+from ...policy.tabulated import packed_table
 from ...problem.problem import Problem
 from ..documents import Part, json_text, refuse_document
 from ..text import is_whole, read_text, shown, to_number, write_file
 from .history import HistoryHeader, history_of_tables, named_history
-from .tables import FORM, Header, NamedTable, Row, named_tables, policy_of_tables
+from .tables import FORM, MOST_NUMBERS, Header, NamedTable, Row, named_tables, policy_of_tables
 
 MOST_BYTES = 2**28
 _COLUMNS = ("time", "row", "action", "probability")
@@ -43,6 +47,14 @@ class TablePart(Part):
     rows: list[RowPart]
 
 
+class PackedPart(Part):
+    """The probabilities of a large table: the little-endian bytes of numbers of 64 bits, compressed by zlib, in base64."""
+
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=3, max_length=3)]
+    packed: str
+
+
+MOST_LISTED = 50_000  # numbers of a table that JSON lists one by one
 _TABLES = TypeAdapter(list[TablePart])
 
 
@@ -51,8 +63,11 @@ def policy_to_json(path: str | Path, problem: Problem, policy: Policy) -> None:
 
     Fields: `format` (`"veil-policy-table-2"`), `problem`, `kind` (`markov`, `timed`, `memory` or `history`), `horizon`,
     `actions` and `rows` in order, and `tables`: one for each time, or one for all (`"time": null`), each with `rows`:
-    `{"row": name, "probabilities": {action: probability}}`, zeros left out. `memory` is what a memory policy remembers. A
-    history policy has rows `"node N: state"` and the `graph` that says to which node the events lead.
+    `{"row": name, "probabilities": {action: probability}}`, zeros left out. A table of more than 50,000 numbers is packed:
+    `tables` is `{"shape": [times, rows, actions], "packed": …}`, the bytes of little-endian numbers of 64 bits, compressed by
+    zlib, in base64. `memory` is what a memory policy remembers; `player`, where the rows are not the states, what
+    `policy.player()` needs. A history policy has rows `"node N: state"` and the `graph` that says to which node the events
+    lead.
 
     **Raises:** `InputError` where the policy does not fit the problem; `PolicyFileError` where it cannot be written.
     """
@@ -61,7 +76,10 @@ def policy_to_json(path: str | Path, problem: Problem, policy: Policy) -> None:
 
 def policy_document(problem: Problem, policy: Policy) -> dict[str, object]:
     """The document that `policy_to_json` writes."""
-    header, tables = _named(policy.on(problem), problem)
+    policy = policy.on(problem)
+    header, tables = _named(policy, problem)
+    if isinstance(policy, TablePolicy) and policy.table.size > MOST_LISTED:
+        return {**header, "tables": packed_table(policy.table)}
     written = [
         {"time": table.time, "rows": [{"row": name, "probabilities": row} for name, row in _rows(table, header)]}
         for table in tables
@@ -81,15 +99,35 @@ def policy_from_json(path: str | Path, problem: Problem | None = None) -> Policy
     tables = document.pop("tables", None)
     header = _header(document, path)
     try:
-        found = _TABLES.validate_python(tables)
+        packed = isinstance(tables, dict)
+        found = PackedPart.model_validate(tables) if packed else _TABLES.validate_python(tables)
     except ValidationError as error:
         refuse_document(str(path), error, "tables.")
+    if isinstance(found, PackedPart):
+        if not isinstance(header, Header):
+            raise PolicyFileError(f"{path}: tables are packed in a history policy, expected a list of rows")
+        return policy_of_tables(header, _unpacked(found, path), problem, path)
     rows = [
         Row(f"tables[{number}].rows[{place}]", table.time, row.row, row.probabilities)
         for number, table in enumerate(found)
         for place, row in enumerate(table.rows)
     ]
     return _policy(header, rows, problem, path)
+
+
+def _unpacked(part: PackedPart, path: str | Path) -> np.ndarray:
+    count = math.prod(part.shape)
+    if count > MOST_NUMBERS:
+        raise PolicyFileError(f"{path} describes {count:,} probabilities, expected at most {MOST_NUMBERS:,}")
+    try:
+        unpacker = zlib.decompressobj()
+        content = unpacker.decompress(base64.b64decode(part.packed, validate=True), 8 * count + 1)
+    except (ValueError, zlib.error) as error:
+        raise PolicyFileError(f"{path}: tables.packed cannot be unpacked: {error}") from None
+    if len(content) != 8 * count:
+        found = f"more than {8 * count:,}" if len(content) > 8 * count else f"{len(content):,}"
+        raise PolicyFileError(f"{path}: tables.packed has {found} bytes, expected {8 * count:,}, as its shape says")
+    return np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(part.shape)
 
 
 def policy_to_csv(path: str | Path, problem: Problem, policy: Policy) -> None:
@@ -101,6 +139,7 @@ def policy_to_csv(path: str | Path, problem: Problem, policy: Policy) -> None:
     **Raises:** as `policy_to_json`.
     """
     header, tables = _named(policy.on(problem), problem)
+    header.pop("player", None)  # too long for a line
     buffer = io.StringIO()
     buffer.write(f"# {json.dumps(header, ensure_ascii=False)}\n")
     writer = csv.writer(buffer, lineterminator="\n")

@@ -43,7 +43,8 @@ def read_file(table: ModelFile, folder: Path, allow_outside: bool, defects: Defe
                 defects.add(f"found {name}, which is not an option of {known.description}: {hint}", "options", name)
         if len(defects) > before:
             return None
-        imported = read_model(found, options | table.options)
+        home = None if allow_outside else Path(os.path.realpath(folder))
+        imported = read_model(found, options | table.options, folder=home)
     except VeilError as error:
         _note(error, table.path, defects)
         return None

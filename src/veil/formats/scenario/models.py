@@ -11,12 +11,14 @@ from ...common.checks import MOST_LISTED, SUM_TOLERANCE, Defects
 from ...common.errors import InputError
 from ...common.suggest import suggestion
 from ...problem.grid.drawing import SIGNS, Drawing, read_drawing
+from ...problem.grid.frame import Frame
 from ...problem.grid.sensors import Cell
+from ...problem.grid.shapes import Cone, Disc, Shape
 from ...problem.grid.world import GridWorld, Sensor
 from ...problem.model import Model
 from ..imported import Imported
 from ..propositions import is_comparison
-from .schema import MOST_CELLS, Graph, Grid
+from .schema import MOST_CELLS, DrawnSensor, Graph, Grid
 from .text import shown
 from .types import Drawn, StateSet, Where
 
@@ -34,12 +36,11 @@ K = TypeVar("K")
 class ScenarioModel:
     """A model, and what the other tables of a scenario refer to.
 
-    **Attributes:** `imported`: the model with its variables and labels, and the observer where a model file brings one; `grid`
-    and `signs` (the cells of each character), where it is a grid.
+    **Attributes:** `imported`: the model with its variables and labels, and the observer where a model file brings one;
+    `signs`, the cells of each character, where it is a drawn grid.
     """
 
     imported: Imported
-    grid: GridWorld | None = None
     signs: Mapping[str, Sequence[Cell]] = field(default_factory=dict)
     _work: int = 0  # of MOST_WORK
     _drawn: dict[str, list[int]] = field(default_factory=dict)
@@ -48,6 +49,11 @@ class ScenarioModel:
     def model(self) -> Model:
         """The model."""
         return self.imported.model
+
+    @property
+    def grid(self) -> GridWorld | None:
+        """The world, where the model is a grid."""
+        return self.imported.grid
 
     @cached_property
     def state_numbers(self) -> dict[str, int]:
@@ -70,7 +76,7 @@ class ScenarioModel:
         return [index for index in found if index is not None]
 
     def proposition(self, name: str) -> list[int] | None:
-        """The states where a proposition is true that is a sign of the drawing, a comparison or a variable; else None."""
+        """The states where a proposition is true that is a sign, a comparison, a variable or a zone; else None."""
         if name in self.state_numbers:
             return None
         defects, found = Defects(f"proposition {name!r}"), None
@@ -78,6 +84,8 @@ class ScenarioModel:
             found = self._where_drawn(name, defects)
         elif name in self.imported.variables or is_comparison(name):
             found = self._where(name, defects)
+        elif name in self.imported.labels:
+            found = np.flatnonzero(self.imported.labels[name]).tolist()
         defects.raise_if_any()
         return found
 
@@ -169,21 +177,71 @@ def read_grid(table: Grid, defects: Defects) -> ScenarioModel | None:
             sensors=drawn.sensors,
             readings=table.readings,
             discount=table.discount,
+            zones=_zones(table, drawn),
+            frame=read_frame(table, defects),
         )
-        where = np.array(grid.cells, dtype=int).reshape(-1, 2)
-        valuations = {"row": where[:, 0], "column": where[:, 1]}
-        return ScenarioModel(Imported(grid.model(), valuations=valuations), grid, drawn.signs)
+        if len(defects) > before:
+            return None
+        return ScenarioModel(grid_model(grid), drawn.signs)
     except InputError as error:
         defects.take(error)
         return None
 
 
+def grid_model(grid: GridWorld) -> Imported:
+    """The model of a grid with its variables, `x` and `y` in metres among them if it has a frame, and its zones as labels."""
+    where = np.array(grid.cells, dtype=int).reshape(-1, 2)
+    valuations = {"row": where[:, 0], "column": where[:, 1]}
+    if grid.frame is not None:
+        points = np.round([grid.centre((row, column)) for row, column in where.tolist()], 9).reshape(-1, 2)
+        valuations |= {"x": points[:, 0], "y": points[:, 1]}
+    number = {cell: state for state, cell in enumerate(grid.cells)}
+    labels = {}
+    for zone, cells in grid.zones.items():
+        labels[zone] = np.zeros(len(number), dtype=bool)
+        labels[zone][[number[cell] for cell in cells if cell in number]] = True
+    return Imported(grid.model(), valuations=valuations, labels=labels, grid=grid)
+
+
+def read_frame(table: Grid, defects: Defects) -> Frame | None:
+    """Where the grid lies in metres, if the table says."""
+    if table.cell_size is not None:
+        return Frame(table.cell_size, table.origin or (0.0, 0.0), table.yaw or 0.0)
+    for key in ("origin", "yaw"):
+        if getattr(table, key) is not None:
+            defects.add("found without a cell_size, expected the side of a cell in metres beside it", key)
+    return None
+
+
+def _zones(table: Grid, drawn: Drawing) -> dict[str, list[Cell]]:
+    zones: dict[str, list[Cell]] = {}
+    for sign, meaning in table.legend.items():
+        if meaning.zone is not None:
+            zones.setdefault(meaning.zone, []).extend(drawn.signs.get(sign, ()))
+    return zones
+
+
+def read_shape(given: DrawnSensor, defects: Defects) -> Shape | None:
+    """The disc or cone of a sensor, if it has one."""
+    if given.disc is not None and given.cone is not None:
+        defects.add("found disc and cone, expected one of them: use two sensors", "cone")
+    if given.cone is not None:
+        cone = given.cone
+        return Cone(cone.centre, cone.radius, cone.edge, cone.through_walls, cone.direction, cone.angle)
+    disc = given.disc
+    return None if disc is None else Disc(disc.centre, disc.radius, disc.edge, disc.through_walls)
+
+
 def _read_drawing(table: Grid, defects: Defects) -> Drawing | None:
     """What is drawn; without a drawing an empty grid of the size that is given."""
-    sensors = {
-        sign: Sensor(given.name or sign, given.cells, given.detection, given.false_alarm)
-        for sign, given in table.sensors.items()
-    }
+    sensors, further = {}, []
+    for sign, given in table.sensors.items():
+        shape = read_shape(given, defects.under("sensors", sign))
+        made = Sensor(given.name or sign, given.cells, given.detection, given.false_alarm, shape)
+        if len(sign) > 1 and (shape is not None or given.cells):
+            further.append(made)  # which no character of the drawing can mean
+        else:
+            sensors[sign] = made
     if table.drawing is None:
         if table.legend:
             defects.add("found a legend, but nothing is drawn", "legend")
@@ -191,7 +249,8 @@ def _read_drawing(table: Grid, defects: Defects) -> Drawing | None:
             defects.add("is missing, expected a drawing, or rows and columns", "drawing")
             return None
         _check_cells(table.rows * table.columns, "rows", defects)
-        return Drawing(table.rows, table.columns, {word: [] for word in SIGNS.values()}, list(sensors.values()), {})
+        ranged = [*sensors.values(), *further]
+        return Drawing(table.rows, table.columns, {word: [] for word in SIGNS.values()}, ranged, {})
     for key in ("rows", "columns"):
         if getattr(table, key) is not None:
             defects.add("found beside a drawing, which says the size: leave it out", key)
@@ -201,6 +260,7 @@ def _read_drawing(table: Grid, defects: Defects) -> Drawing | None:
         return None
     legend = {sign: meaning.roles for sign, meaning in table.legend.items()}
     drawn = read_drawing(table.drawing, sensors, legend, defects.under("drawing"))
+    drawn.sensors.extend(further)
     _check_cells(drawn.rows * drawn.columns, "drawing", defects)
     for sign, meaning in table.legend.items():
         for key, role in (("reward", "goal"), ("weight", "start")):

@@ -9,7 +9,7 @@ from ...common.checks import SUM_TOLERANCE, Defects
 from ...common.errors import TooLargeError, VeilError
 from ...common.suggest import suggestion
 from ...problem.emissions import When, time_of
-from ...problem.grid.sensors import JOIN, SILENT, Sensor, check_single, sensor_observer
+from ...problem.grid.sensors import JOIN, SILENT, Sensor, check_single, rates_of, sensor_observer
 from ...problem.observer import Observer
 from ...problem.observers.feature import blind
 from ..sensing import observer_from_values
@@ -81,7 +81,7 @@ def _made(table: ObserverTable, way: str, model: ScenarioModel, defects: Defects
     if way == "features" or (model.grid is None and model.imported.observer is None):
         return blind(model.model, *seen)
     if model.grid is not None:
-        return sensor_observer(model.grid.sensors, model.grid.covered, model.grid.readings, *seen, **_LIMITS)
+        return sensor_observer(model.grid.sensors, model.grid.rates, model.grid.readings, *seen, **_LIMITS)
     assert model.imported.observer is not None
     return _seeing(model.imported.observer, *seen)
 
@@ -174,10 +174,15 @@ def _from_sensors(table: ObserverTable, model: ScenarioModel, defects: Defects) 
         covered[model.find(given.states, part.under("states")), column] = True
         sensors.append(Sensor(name, (), given.detection, given.false_alarm))
     if table.readings == "single":
-        check_single(sensors, covered, lambda s: f"state {model.model.states[s]!r}", defects.under("readings"))
+
+        def place(state: int) -> str:
+            return f"state {model.model.states[state]!r}"
+
+        check_single(sensors, covered, rates_of(sensors, covered), place, defects.under("readings"))
     if len(defects) > before:
         return None
-    return sensor_observer(sensors, covered, table.readings, table.sees_actions, table.sees_initial, **_LIMITS)
+    rates = rates_of(sensors, covered)
+    return sensor_observer(sensors, rates, table.readings, table.sees_actions, table.sees_initial, **_LIMITS)
 
 
 def _from_variables(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:

@@ -17,6 +17,8 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("The top of the file", forms.ScenarioFile),
     ("`[grid]`", forms.Grid),
     ("`[grid.sensors.CHARACTER]`", forms.DrawnSensor),
+    ("`disc` of a sensor", forms.DiscShape),
+    ("`cone` of a sensor", forms.ConeShape),
     ("`[[grid.starts]]`", forms.StartCell),
     ("`[[grid.goals]]`", forms.GoalCell),
     ("`[graph]`", forms.Graph),
@@ -70,7 +72,8 @@ kind = "last_state"
 
 **States** are given as a name, `"vault"`, or an index; as a list of them; in a grid by their names `r0c0`, … or by a
 character of the drawing, `{{ drawn = "L" }}`; or by an expression, `{{ where = "x=3 & door=open" }}`, over the variables of
-the states: those of a PRISM program or DRN file, `row` and `column` in a grid, and everywhere `state` and `index`.
+the states: those of a PRISM program or DRN file, `row` and `column` in a grid, `x` and `y` in metres in one with a
+`cell_size`, and everywhere `state` and `index`. Zones of the legend are labels there, in quotes: `{{ where = '"vault"' }}`.
 
 **Weights** (of starts, of models) are relative: they are divided by their sum unless they sum to 1.
 

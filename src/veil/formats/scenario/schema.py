@@ -15,10 +15,12 @@ from .solve_table import Settings, memory_form
 from .types import (
     Cell,
     Constant,
+    Direction,
     Emission,
     Finite,
     Meaning,
     Name,
+    Position,
     Probability,
     Reward,
     Start,
@@ -38,8 +40,34 @@ MOST_OBSERVERS = 20
 MOST_REWARDS, MOST_CONSTRAINTS, MOST_PAIRS = 50, 50, 20
 
 
+class DiscShape(Table):
+    """A disc of cells about a point, as far as they are in sight of it: in metres if the grid has a `cell_size`.
+
+    A cell is in sight if the line from `centre` to its centre passes through no wall, and through no corner at which two walls
+    touch; the cell that holds `centre` does not block.
+    """
+
+    centre: Position = Field(
+        description="`[x, y]` in metres; without a `cell_size` `[row, column]` in cells, whole numbers for their centres."
+    )
+    radius: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        description="How far it reaches, to the centres of cells."
+    )
+    edge: Probability | None = Field(
+        None, description="Probability of a report at the distance `radius`, linear between; by default `detection`."
+    )
+    through_walls: bool = Field(False, description="Whether it covers cells out of sight.")
+
+
+class ConeShape(DiscShape):
+    """The part of a disc that lies within half of `angle` of a direction, to either side."""
+
+    direction: Direction = Field(description="Degrees counterclockwise from east (the x axis), or a compass point.")
+    angle: float = Field(90.0, gt=0, le=360, description="Opening angle in degrees.")
+
+
 class DrawnSensor(Table):
-    """A sensor of a grid. The key is the character that marks its range in the drawing."""
+    """A sensor of a grid. The key is the character that marks its range in the drawing, or with a shape any name."""
 
     name: Name | None = Field(
         None, description="Name in the observations; the character by default. It has no `+` and is not `0`."
@@ -48,6 +76,12 @@ class DrawnSensor(Table):
     false_alarm: Probability = Field(0.0, description="Probability of a report when the agent is not in range.")
     cells: list[Cell] = Field(
         [], description="Cells of its range in addition to those drawn. A range may include walls."
+    )
+    disc: DiscShape | None = Field(
+        None, description="A disc that it covers: `{ centre = [x, y], radius = … }`, with `edge` and `through_walls`."
+    )
+    cone: ConeShape | None = Field(
+        None, description="A cone that it covers: a disc with `direction` and `angle`, in degrees."
     )
 
 
@@ -86,10 +120,10 @@ class Grid(Table):
         max_length=500,
         description="Meanings of further characters: one of the words floor, wall, start, goal, secret, absorbing, or the"
         " character of a sensor; several in a list; with a `reward` for goals or a `weight` for starts,"
-        ' `{ is = "goal", reward = 0.5 }`.',
+        ' `{ is = "goal", reward = 0.5 }`, and the name of a `zone`, a label of expressions.',
     )
     sensors: dict[str, DrawnSensor] = Field(
-        {}, max_length=MOST_SENSORS, description="The sensors, by the character that marks their range."
+        {}, max_length=MOST_SENSORS, description="The sensors, by the character that marks their range, or by name."
     )
     readings: Literal["independent", "single"] = Field(
         "independent",
@@ -103,6 +137,15 @@ class Grid(Table):
     absorbing: list[Cell] = Field([], description="Absorbing cells in addition to those drawn.")
     goal_reward: Finite = Field(1.0, description="Paid for each decision taken in a drawn goal.")
     goals_pay_last: bool = Field(False, description="Whether the last state pays the same rewards as well.")
+    cell_size: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
+        None, description="Side of a cell in metres; then shapes of sensors are in metres, x to the right and y up."
+    )
+    origin: Position | None = Field(
+        None, description="Position `[x, y]` of the lower left corner, with `cell_size`; `[0, 0]` by default."
+    )
+    yaw: Finite | None = Field(
+        None, description="How far the grid is turned counterclockwise about its origin, in radians, with `cell_size`."
+    )
     slip: float = Field(0.1, ge=0, le=0.5, description="Probability of slipping to each side. `stay` does not slip.")
     stay: bool = Field(True, description="Whether there is an action that stays in place.")
     discount: Probability = Field(1.0, description="Discount factor of a reward one step later.")

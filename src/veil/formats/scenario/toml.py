@@ -47,7 +47,7 @@ def to_toml(problem: Problem, story: str = "", policies: Mapping[str, str] | Non
     more = {"rewards": rewards_table(problem), "constraints": constraint_tables(problem)}
     more |= {"pairs": [_pair(one, problem, (policies or {}).get(one.name)) for one in problem.pairs]}
     tables |= {"secret": _secret(problem)} | {key: value for key, value in more.items() if value}
-    text = "\n".join([*comment, *_lines(tables)]) + "\n"
+    text = "\n".join([*comment, *table_lines(tables)]) + "\n"
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -82,7 +82,7 @@ def key_of(name: str) -> str:
     return name if _BARE.fullmatch(name) else text_of(name)
 
 
-def _lines(table: Mapping[str, object], header: str = "") -> list[str]:
+def table_lines(table: Mapping[str, object], header: str = "") -> list[str]:
     """The lines of a table: its plain keys first, then the tables and lists of tables in it."""
     inner = {key: value for key, value in table.items() if type(value) is dict or _is_list_of_tables(value)}
     plain = {key: value for key, value in table.items() if key not in inner}
@@ -91,10 +91,10 @@ def _lines(table: Mapping[str, object], header: str = "") -> list[str]:
     for key, value in inner.items():
         name = f"{header}.{key_of(key)}" if header else key_of(key)
         if isinstance(value, dict):
-            lines += _lines(value, name)
+            lines += table_lines(value, name)
         else:
             for entry in value:
-                heading, *rest = _lines(entry, name)[1:]
+                heading, *rest = table_lines(entry, name)[1:]
                 lines += ["", f"[{heading}]", *rest]
     return lines
 

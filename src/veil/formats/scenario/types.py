@@ -69,6 +69,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Coordinate = Annotated[float, Field(ge=-1e9, le=1e9)]
 _Index = Annotated[int, Field(ge=0)]
 _Names = Annotated[list[Name], Field(min_length=1)]
 _Row = Annotated[dict[Name, Probability], Field(min_length=1)]
@@ -88,11 +89,12 @@ class Drawn(Table):
 
 
 class SignTable(Table):
-    """The meaning of a character of a drawing: roles, and the reward of its goals or the weight of its starts."""
+    """The meaning of a character of a drawing: roles, the reward of its goals, the weight of its starts, and its zone."""
 
     roles: Name | _Names = Field(alias="is")
     reward: Finite | None = None
     weight: Weight | None = None
+    zone: Name | None = None
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Sign:
-    """The meaning of a character of a drawing: roles, and the reward of its goals or the weight of its starts."""
+    """The meaning of a character of a drawing: roles, the reward of its goals, the weight of its starts, and its zone."""
 
     roles: tuple[str, ...]
     reward: float | None = None
     weight: float | None = None
+    zone: str | None = None
 
 
 def _step(value: tuple[str, str, str] | tuple[str, str, str, float] | tuple[str, str, dict[str, float]]) -> Step:
@@ -133,7 +136,7 @@ def _start(value: str | list[str] | dict[str, float]) -> dict[str, float]:
 def _sign(value: str | list[str] | SignTable) -> Sign:
     roles, table = (value.roles, value) if isinstance(value, SignTable) else (value, None)
     named = (roles,) if isinstance(roles, str) else tuple(roles)
-    return Sign(named, table and table.reward, table and table.weight)
+    return Sign(named) if table is None else Sign(named, table.reward, table.weight, table.zone)
 
 
 StateSet = Name | _Index | Annotated[list[Name | _Index], Field(min_length=1)] | Where | Drawn
@@ -145,6 +148,24 @@ Cell = Annotated[
     tuple[_Index, _Index],
     listed,
     Form("a cell [row, column], two whole numbers counted from 0", "`[row, column]`"),
+]
+Position = Annotated[
+    tuple[float, float],
+    listed,
+    Form(
+        "a position [x, y], two numbers",
+        "`[x, y]`",
+        Annotated[tuple[_Coordinate, _Coordinate], listed],
+        lambda value: (float(value[0]), float(value[1])),
+    ),
+]
+Direction = Annotated[
+    float | str,
+    Form(
+        'degrees counterclockwise from east, or "east", "north", "west" or "south"',
+        "number, or compass point",
+        Finite | Literal["east", "north", "west", "south"],
+    ),
 ]
 Transition = Annotated[
     Step,
@@ -188,7 +209,7 @@ Meaning = Annotated[
     Sign,
     Form(
         "a word among floor, wall, start, goal, secret, absorbing, or the character of a sensor; a list of such;"
-        " or { is = …, reward = number, weight = number above 0 }",
+        ' or { is = …, reward = number, weight = number above 0, zone = "name" }',
         "word, list, or table",
         Name | _Names | SignTable,
         _sign,

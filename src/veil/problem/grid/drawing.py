@@ -8,7 +8,7 @@ from .sensors import Cell, Sensor
 
 SIGNS = {".": "floor", "#": "wall", "S": "start", "G": "goal", "?": "secret", "X": "absorbing"}
 _WORDS = tuple(SIGNS.values())
-_SETTINGS = {field.name for field in fields(Sensor)} - {"cells"}
+_SETTINGS = {field.name for field in fields(Sensor)} - {"cells", "shape"}
 
 
 @dataclass(frozen=True)

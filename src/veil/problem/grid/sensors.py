@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -10,6 +10,8 @@ from jaxtyping import Bool, Float, Int
 from ...common.checks import SUM_TOLERANCE, Defects
 from ...common.errors import TooLargeError
 from ..observer import Observer
+from .frame import Point
+from .shapes import Cone, Disc, Shape
 
 Cell = tuple[int, int]
 Readings = Literal["independent", "single"]
@@ -20,25 +22,90 @@ JOIN = "+"
 
 @dataclass(frozen=True)
 class Sensor:
-    """A sensor that covers some cells.
+    """A sensor that covers some cells: those that are listed, and those of a shape.
 
     **Arguments:** `name`, shown in the observations; `cells`, its range; `detection`, the probability that it reports
-    when the agent is in range; `false_alarm`, the probability that it reports when the agent is not.
+    when the agent is in range; `false_alarm`, the probability that it reports when the agent is not; `shape`, a further part of
+    its range, which `Sensor.disc` and `Sensor.cone` make.
     """
 
     name: str
-    cells: Iterable[Cell]
+    cells: Iterable[Cell] = ()
     detection: float = 0.9
     false_alarm: float = 0.0
+    shape: Shape | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cells, Iterable) and not isinstance(self.cells, str):
             object.__setattr__(self, "cells", tuple(self.cells))  # a generator would be used up by the first reader
 
+    @classmethod
+    def disc(
+        cls,
+        centre: Point,
+        radius: float,
+        *,
+        name: str | None = None,
+        detection: float = 0.9,
+        edge: float | None = None,
+        false_alarm: float = 0.0,
+        through_walls: bool = False,
+    ) -> "Sensor":
+        """A sensor that covers the cells within `radius` of `centre` that it can see.
+
+        **Arguments:** `centre`, `radius`: in metres, `(x, y)`, on a map or a grid with a `Frame`; else `(row, column)`, cells.
+        `name`: by default `disc` and the centre. `detection`: the probability of a report at the centre; `edge`: at the
+        distance `radius`, linear between; by default the same. `through_walls`: whether it covers cells out of sight.
+        `veil.problem.grid.shapes.Disc` says exactly which cells are in sight.
+        """
+        shape = Disc(_pair(centre), radius, edge, through_walls)
+        return cls(name or _name("disc", centre), (), detection, false_alarm, shape)
+
+    @classmethod
+    def cone(
+        cls,
+        centre: Point,
+        direction: float | str,
+        angle: float,
+        radius: float,
+        *,
+        name: str | None = None,
+        detection: float = 0.9,
+        edge: float | None = None,
+        false_alarm: float = 0.0,
+        through_walls: bool = False,
+    ) -> "Sensor":
+        """A camera: the part of a disc within `angle / 2` degrees of a direction.
+
+        **Arguments:** as for `disc`, and `direction`, in degrees counterclockwise from east (the x axis), or `"north"`,
+        `"south"`, `"west"` or `"east"`; `angle`, the opening angle in degrees.
+        """
+        shape = Cone(_pair(centre), radius, edge, through_walls, direction, angle)
+        return cls(name or _name("cone", centre), (), detection, false_alarm, shape)
+
+
+def _pair(centre: Point) -> Point:
+    return cast(Point, tuple(centre)) if isinstance(centre, (list, np.ndarray)) else centre
+
+
+def _name(kind: str, centre: object) -> str:
+    """A name that tells the sensors of one kind apart."""
+    try:
+        x, y = cast(Point, centre)
+        return f"{kind} {x:g},{y:g}"
+    except (TypeError, ValueError):
+        return kind  # which the world refuses, with the reason
+
+
+def rates_of(sensors: Sequence[Sensor], covered: Bool[np.ndarray, "S sensors"]) -> Float[np.ndarray, "S sensors"]:
+    """The probability that each sensor reports in each state, where its detection is the same in its whole range."""
+    rates = np.array([(sensor.detection, sensor.false_alarm) for sensor in sensors]).reshape(-1, 2)
+    return np.where(covered, rates[:, 0], rates[:, 1])
+
 
 def sensor_observer(
     sensors: Sequence[Sensor],
-    covered: Bool[np.ndarray, "S sensors"],
+    rates: Float[np.ndarray, "S sensors"],
     readings: Readings,
     sees_actions: bool = False,
     sees_initial: bool = True,
@@ -48,17 +115,15 @@ def sensor_observer(
 ) -> Observer:
     """The observer behind the sensors.
 
-    **Arguments:** `covered`, `(S, sensors)`, which states are in range of which sensor; `most_readings`, of combinations of
-    readings in all cells that differ in their sensors; `most_emissions`, of numbers in the dense table, 2 GiB by default; the
+    **Arguments:** `rates`, `(S, sensors)`, the probability that a sensor reports in a state; `most_readings`, of combinations
+    of readings in all cells that differ in their rates; `most_emissions`, of numbers in the dense table, 2 GiB by default; the
     rest as for `GridWorld`.
 
     Cost: the emissions are dense, `(S, O)`.
 
     **Raises:** `TooLargeError` beyond these limits, before the table is made.
     """
-    kinds, kind = _distinct_rows(covered)
-    rates = np.array([(sensor.detection, sensor.false_alarm) for sensor in sensors]).reshape(-1, 2)
-    chances = np.where(kinds, rates[:, 0], rates[:, 1])
+    chances, kind = _distinct_rows(rates)
     if readings == "independent":
         _check_readings(chances, most_readings)
     law_of = _independent_law if readings == "independent" else _single_law
@@ -84,11 +149,16 @@ def sensor_observer(
 
 
 def check_single(
-    sensors: Sequence[Sensor], covered: Bool[np.ndarray, "S sensors"], place: Callable[[int], str], defects: Defects
+    sensors: Sequence[Sensor],
+    covered: Bool[np.ndarray, "S sensors"],
+    rates: Float[np.ndarray, "S sensors"],
+    place: Callable[[int], str],
+    defects: Defects,
 ) -> None:
     """Note what `readings="single"` excludes: overlapping ranges, and states whose rates sum to more than 1.
 
-    **Arguments:** `covered`, as for `sensor_observer`; `place`, the words for a state.
+    **Arguments:** `covered`, which states are in range of which sensor; `rates`, as for `sensor_observer`; `place`, the words
+    for a state.
     """
 
     def overlap(state: int) -> str:
@@ -99,10 +169,11 @@ def check_single(
         )
 
     defects.add_each(np.flatnonzero(covered.sum(axis=1) > 1), overlap)
-    alarms = sum(sensor.false_alarm for sensor in sensors)
-    totals = {"a state in no range": alarms} if not covered.any(axis=1).all() else {}
-    for sensor in (sensors[number] for number in np.flatnonzero(covered.any(axis=0)).tolist()):
-        totals[f"a state in range of sensor {sensor.name!r}"] = alarms - sensor.false_alarm + sensor.detection
+    totals: dict[str, float] = {}
+    for state, total in enumerate(rates.sum(axis=1).tolist()):
+        number = next(iter(np.flatnonzero(covered[state]).tolist()), None)
+        words = "a state in no range" if number is None else f"a state in range of sensor {sensors[number].name!r}"
+        totals[words] = max(total, totals.get(words, 0.0))
     for words, total in totals.items():
         if total > 1 + SUM_TOLERANCE:
             defects.add(
@@ -111,13 +182,14 @@ def check_single(
             )
 
 
-def _distinct_rows(covered: Bool[np.ndarray, "S sensors"]) -> tuple[np.ndarray, Int[np.ndarray, " S"]]:
-    """The distinct rows, and for each row of `covered` its place among them."""
-    code = np.zeros(len(covered), dtype=np.int64)
-    for column in covered.T:  # renumbered after each sensor, so that any number of sensors fits an integer
-        code = np.unique(2 * code + column, return_inverse=True)[1]
+def _distinct_rows(rates: Float[np.ndarray, "S sensors"]) -> tuple[np.ndarray, Int[np.ndarray, " S"]]:
+    """The distinct rows, and for each row of `rates` its place among them."""
+    code = np.zeros(len(rates), dtype=np.int64)
+    for column in rates.T:  # renumbered after each sensor, so that any number of sensors fits an integer
+        values, number = np.unique(column, return_inverse=True)
+        code = np.unique(len(values) * code + number, return_inverse=True)[1]
     _, first, place = np.unique(code, return_index=True, return_inverse=True)
-    return covered[first], place
+    return rates[first], place
 
 
 def _check_readings(chances: Float[np.ndarray, "kinds sensors"], most: int) -> None:

@@ -1,6 +1,7 @@
 """Grid worlds: cells with walls, slipping moves, goals, secrets and sensors, as a model and an observer."""
 
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from ...common.checks import SUM_TOLERANCE, Defects
 from ...common.errors import InputError
+from ...common.suggest import suggestion
 from ...common.values import Value, read_only
 from ..agent import AgentSees
 from ..layout import Layout
@@ -22,7 +24,9 @@ from ..problem import Problem
 from ..secrets.last_state import LastState
 from ..secrets.secret import Secret
 from .drawing import read_drawing
+from .frame import Frame, Point
 from .sensors import JOIN, SILENT, Cell, Readings, Sensor, check_single, sensor_observer
+from .shapes import Cone, Disc
 
 _MOVES = {"north": (-1, 0), "south": (1, 0), "west": (0, -1), "east": (0, 1)}
 _SIDES = {"north": ("west", "east"), "south": ("west", "east"), "west": ("north", "south"), "east": ("north", "south")}
@@ -43,12 +47,15 @@ class GridWorld(Value):
     - `starts`: one cell; or several, equally likely; or a mapping from cells to probabilities.
     - `goals`: a mapping from cells to the reward for each decision taken there.
     - `goals_pay_last`: whether the last state pays the same rewards as well (as terminal rewards).
-    - `sensors`: `Sensor`s. A range may include walls.
+    - `sensors`: `Sensor`s. A range may include walls, which are no states.
     - `readings`: `"independent"`: sensors report independently, and an observation is the set of sensors that report:
       `"0"` for none, else their names joined with `+`. The alphabet is every set that can occur, and `"0"`.
       `"single"`: at most one sensor reports per step: in a covered cell its sensor with the detection rate, every other
       sensor with its false-alarm rate, and otherwise `"0"`. Ranges must not overlap.
     - `discount`: in [0, 1].
+    - `zones`: a mapping from names to cells, which may be walls: for `states_in`, and for `problem(secret="vault")`.
+    - `frame`: where the grid lies in metres; then the centres and radii of sensors are in metres, `cell(x, y)` is the cell of a
+      point, and `centre(cell)` the point of a cell.
 
     Cost: linear in the number of cells, with sparse transitions; the emissions are dense, `(S, O)`.
 
@@ -71,6 +78,8 @@ class GridWorld(Value):
         sensors: Iterable[Sensor] = (),
         readings: Readings = "independent",
         discount: float = 1.0,
+        zones: Mapping[str, Iterable[Cell]] | None = None,
+        frame: Frame | None = None,
     ):
         defects = Defects("grid world")
         self.rows = _check_size(rows, "rows", defects)
@@ -92,12 +101,20 @@ class GridWorld(Value):
         self.goals_pay_last = bool(goals_pay_last)
         self.secrets = self._check_cells(secrets, "secret", defects.under("secrets"))
         self.absorbing = self._check_cells(absorbing, "absorbing cell", defects.under("absorbing"))
+        self.frame = frame
+        if not (frame is None or isinstance(frame, Frame)):
+            defects.add(f"frame is {frame!r}, expected a veil Frame(cell_size, origin, yaw)", "frame")
+            self.frame = None
+        self.zones = self._check_zones(zones, defects.under("zones"))
         self.sensors = self._check_sensors(sensors, defects.under("sensors"))
         self.readings: Readings = readings
         if readings not in ("independent", "single"):
             defects.add(f"readings are {readings!r}, expected 'independent' or 'single'")
         elif readings == "single" and not defects:
-            check_single(self.sensors, self.covered, lambda s: f"cell {self.cells[s]}", defects.under("readings"))
+            part = defects.under("readings")
+            check_single(self.sensors, self.covered, self.rates, lambda s: f"cell {self.cells[s]}", part)
+        if not defects:
+            self._note_blind_shapes(defects.under("sensors"))
         defects.raise_if_any()
         self._seal()
 
@@ -114,6 +131,7 @@ class GridWorld(Value):
         stay: bool = True,
         readings: Readings = "independent",
         discount: float = 1.0,
+        frame: Frame | None = None,
     ) -> "GridWorld":
         """A grid world from a drawing, one line a row.
 
@@ -148,6 +166,7 @@ class GridWorld(Value):
             sensors=drawn.sensors,
             readings=readings,
             discount=discount,
+            frame=frame,
         )
 
     @cached_property
@@ -158,8 +177,84 @@ class GridWorld(Value):
     @cached_property
     def covered(self) -> Bool[np.ndarray, "S sensors"]:
         """Which states are in range of which sensor."""
-        ranges = [self._indicator(sensor.cells) for sensor in self.sensors]
-        return np.stack(ranges, axis=1) if ranges else np.zeros((self.num_states, 0), dtype=bool)
+        return np.isfinite(self._detections)
+
+    @cached_property
+    def rates(self) -> Float[np.ndarray, "S sensors"]:
+        """The probability that each sensor reports in each state."""
+        alarms = np.array([sensor.false_alarm for sensor in self.sensors]).reshape(1, -1)
+        return np.where(self.covered, self._detections, alarms)
+
+    @cached_property
+    def _detections(self) -> Float[np.ndarray, "S sensors"]:
+        """The probability of a report in the range of each sensor, of cells and shape the larger one; -inf outside."""
+        free = self._numbers >= 0
+        found = np.full((*free.shape, len(self.sensors)), -np.inf)
+        for number, sensor in enumerate(self.sensors):
+            listed = tuple(np.array(tuple(sensor.cells), dtype=int).reshape(-1, 2).T)
+            found[(*listed, number)] = sensor.detection
+            if sensor.shape is not None:
+                cells, rates = sensor.shape.cover(free, self.frame, sensor.detection)
+                place = (*cells.T, number)
+                found[place] = np.maximum(found[place], rates)
+        return found[free]
+
+    def cell(self, x: float, y: float) -> Cell:
+        """The cell in which a point lies, in metres; it may be a wall.
+
+        **Raises:** `InputError` if the grid has no frame, or the point lies off the grid.
+        """
+        down, right = self._framed().to_grid(x, y, self.rows)
+        row, column = int(np.floor(down)), int(np.floor(right))
+        if not (0 <= row < self.rows and 0 <= column < self.columns):
+            (low, left), (high, wide) = self.centre((self.rows - 1, 0)), self.centre((0, self.columns - 1))
+            span = f"the corner cells have their centres at ({low:g}, {left:g}) and ({high:g}, {wide:g})"
+            raise InputError("grid world", [f"the point ({x:g}, {y:g}) lies off the grid: {span}, in metres"])
+        return row, column
+
+    def centre(self, cell: Cell | str) -> Point:
+        """The centre of a cell, or of the cell of a state by its name, as (x, y) in metres."""
+        if isinstance(cell, str):
+            found = re.fullmatch(r"r(\d+)c(\d+)", cell)
+            if found is None:
+                raise InputError("grid world", [f"{cell!r} is no state of a grid, expected a name such as 'r3c1'"])
+            cell = (int(found[1]), int(found[2]))
+        row, column = cell
+        return self._framed().to_metres(row + 0.5, column + 0.5, self.rows)
+
+    def state_at(self, x: float, y: float) -> str:
+        """The name of the state at a point, in metres.
+
+        **Raises:** `InputError` if the grid has no frame, or the point lies off the grid or in a wall.
+        """
+        row, column = self.cell(x, y)
+        if self._numbers[row, column] < 0:
+            near = self.centre(self.nearest_free((row, column)))
+            hint = f"the nearest free cell has its centre at ({near[0]:g}, {near[1]:g})"
+            raise InputError("grid world", [f"the point ({x:g}, {y:g}) lies in the wall ({row}, {column}): {hint}"])
+        return self.state(row, column)
+
+    def nearest_free(self, cell: Cell) -> Cell:
+        """The free cell whose centre is nearest to that of a cell."""
+        cells = np.array(self.cells)
+        row, column = cells[((cells - cell) ** 2).sum(axis=1).argmin()].tolist()
+        return row, column
+
+    def states_in(self, zone: str) -> list[str]:
+        """The names of the states in a zone; raises `InputError` where there is no such zone, or it is all walls."""
+        if zone not in self.zones:
+            raise InputError("grid world", [f"unknown zone {zone!r}: {suggestion(zone, self.zones)}"])
+        found = [self.state(*cell) for cell in self.zones[zone] if self._numbers[cell] >= 0]
+        if not found:
+            raise InputError("grid world", [f"zone {zone!r} holds no free cell"])
+        return found
+
+    def _framed(self) -> Frame:
+        if self.frame is None:
+            raise InputError(
+                "grid world", ["it has no coordinates in metres: give frame=veil.Frame(cell_size, origin)"]
+            )
+        return self.frame
 
     def state(self, row: int, column: int) -> str:
         """The name of the state of a cell; refused for a wall and off the grid."""
@@ -203,13 +298,13 @@ class GridWorld(Value):
 
         **Raises:** `TooLargeError` where the sensors have more combinations of readings than a table can hold.
         """
-        return sensor_observer(self.sensors, self.covered, self.readings, sees_actions, sees_initial)
+        return sensor_observer(self.sensors, self.rates, self.readings, sees_actions, sees_initial)
 
     def problem(
         self,
         horizon: int,
         *,
-        secret: Secret | None = None,
+        secret: Secret | str | Sequence[str] | None = None,
         min_return: float | str | None = None,
         return_over: Literal["horizon", "infinite"] = "horizon",
         sees_actions: bool = False,
@@ -217,13 +312,16 @@ class GridWorld(Value):
         agent_sees: AgentSees = "state",
         name: str = "grid",
     ) -> Problem:
-        """A problem in this world; `secret` None asks whether the last state is a secret cell."""
+        """A problem in this world; `secret` None asks whether the last state is a secret cell.
+
+        `secret` may also be the name of a zone, for whether the last state lies in it, or several, for in which of them.
+        """
         if secret is None and not self.secrets:
             raise InputError("grid world", ["it has no secret cells: give secrets=[(row, column), …], or secret=…"])
         return Problem(
             self.model(),
             self.observer(sees_actions, sees_initial),
-            LastState([self.state(*cell) for cell in self.secrets]) if secret is None else secret,
+            secret if isinstance(secret, Secret) else self._secret(secret),
             horizon,
             min_return,
             return_over,
@@ -235,7 +333,14 @@ class GridWorld(Value):
     @property
     def layout(self) -> Layout:
         """Where each state lies, for pictures."""
-        return Layout(self.rows, self.columns, self.cells)
+        return Layout(self.rows, self.columns, self.cells, self.frame)
+
+    def _secret(self, zones: str | Sequence[str] | None) -> Secret:
+        if zones is None:
+            return LastState([self.state(*cell) for cell in self.secrets])
+        if isinstance(zones, str):
+            return LastState(self.states_in(zones))
+        return LastState(groups={zone: self.states_in(zone) for zone in zones})
 
     def _arguments(self) -> dict[str, object]:
         names = (
@@ -250,7 +355,7 @@ class GridWorld(Value):
             "secrets",
             "absorbing",
         )
-        return {name: getattr(self, name) for name in (*names, "sensors", "readings", "discount")}
+        return {name: getattr(self, name) for name in (*names, "sensors", "readings", "discount", "zones", "frame")}
 
     def __repr__(self) -> str:
         return f"GridWorld({self.rows} × {self.columns}, {self.num_states} states, {len(self.sensors)} sensors)"
@@ -337,9 +442,34 @@ class GridWorld(Value):
                 defects.add(f"{what} is given twice, expected distinct names: rename one, or join their cells")
             _check_number(sensor.detection, 0, 1, f"{what}: detection", defects)
             _check_number(sensor.false_alarm, 0, 1, f"{what}: false_alarm", defects)
+            if sensor.shape is not None and not isinstance(sensor.shape, (Disc, Cone)):
+                defects.add(f"{what}: shape is {sensor.shape!r}, expected what Sensor.disc or Sensor.cone makes")
+                continue
+            if sensor.shape is not None:
+                sensor.shape.check(defects.under(position, "shape", where=what))
             cells = self._check_cells(sensor.cells, f"{what}: cell", defects, wall_fits=True)
             checked.append(replace(sensor, cells=cells))
         return tuple(checked)
+
+    def _note_blind_shapes(self, defects: Defects) -> None:
+        """A shape that covers nothing is a centre in the wrong units or order."""
+        units = "(x, y) in metres" if self.frame is not None else "(row, column) in cells: give a frame for metres"
+        free = self._numbers >= 0
+        for sensor in self.sensors:
+            if sensor.shape is not None and not len(sensor.shape.cover(free, self.frame, 1.0)[0]):
+                where = f"its centre is {sensor.shape.centre}, which is {units}"
+                defects.add(f"sensor {sensor.name!r} covers no free cell: {where}")
+
+    def _check_zones(self, zones: object, defects: Defects) -> dict[str, tuple[Cell, ...]]:
+        if zones is None:
+            return {}
+        if not isinstance(zones, Mapping) or not all(isinstance(name, str) and name for name in zones):
+            defects.add(f"zones are {zones!r}, expected a mapping from names to cells")
+            return {}
+        return {
+            name: self._check_cells(cells, f"zone {name!r}: cell", defects, wall_fits=True)
+            for name, cells in zones.items()
+        }
 
 
 def _check_size(value: object, what: str, defects: Defects) -> int:

@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from ...common.checks import Defects, Names, as_tuple
 from ..keys import Key, States, written
 from ..model import Model
-from .secret import Secret, SecretTable, State
+from .secret import Secret, SecretTable, State, states_of
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -110,11 +110,13 @@ class Automaton(Secret):
         """The question."""
         return "Does the automaton accept the run?"
 
-    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
-        """The states with a label of their own."""
-        states, marked = problem.model.states, np.zeros(problem.num_states, dtype=bool)
-        marked[[states.find(key) for key, label in self.labels.items() if label != self.default_label]] = True
-        return marked
+    def marked_groups(self, problem: "Problem") -> dict[str, Bool[np.ndarray, " S"]]:
+        """The states with each label but the default one."""
+        groups: dict[str, list[State]] = {}
+        for key, label in self.labels.items():
+            if label != self.default_label:
+                groups.setdefault(label, []).append(key)
+        return states_of(problem, groups)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], model: Model, defects: Defects) -> Self | None:

@@ -60,9 +60,9 @@ class AutomatonState(Secret):
         """The question."""
         return "In which state does the automaton end?"
 
-    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
-        """The states with a label of their own."""
-        return self._automaton.marked_states(problem)
+    def marked_groups(self, problem: "Problem") -> dict[str, Bool[np.ndarray, " S"]]:
+        """The states with each label but the default one."""
+        return self._automaton.marked_groups(problem)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], model: Model, defects: Defects) -> Self | None:

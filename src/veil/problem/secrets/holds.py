@@ -14,7 +14,7 @@ from ..formulas.automaton import Letter
 from ..formulas.formula import Formula
 from ..keys import Key, States
 from ..model import Model
-from .secret import Secret, SecretTable, State, membership
+from .secret import Secret, SecretTable, State, membership, states_of
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -95,13 +95,10 @@ class Holds(Secret):
         texts = self._texts
         return f"Does {texts[0]} hold?" if len(texts) == 1 else f"Which of {len(texts)} formulas hold?"
 
-    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
-        """The states where a proposition is true."""
-        names = [name for text in self._texts for name in Formula(text).propositions]
-        found = [problem.model.states.find(key) for name in names for key in self.labels.get(name, (name,))]
-        marked = np.zeros(problem.num_states, dtype=bool)
-        marked[found] = True
-        return marked
+    def marked_groups(self, problem: "Problem") -> dict[str, Bool[np.ndarray, " S"]]:
+        """The states where each proposition is true."""
+        names = dict.fromkeys(name for text in self._texts for name in Formula(text).propositions)
+        return states_of(problem, {name: self.labels.get(name, (name,)) for name in names})
 
     @property
     def _texts(self) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class InitialState(Secret):
         """The question."""
         return "Where did it start?"
 
-    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
+    def marked_groups(self, problem: "Problem") -> dict[str, Bool[np.ndarray, " S"]]:
         """The starts that it tells apart."""
         starts = np.max([model.initial for model in problem.models], axis=0) > 0
-        return starts & (problem.secret_table.label[0, 0] >= 0)
+        return {"secret": starts & (problem.secret_table.label[0, 0] >= 0)}

@@ -101,15 +101,20 @@ class Secret(Value, ABC):
     def describe(self, problem: "Problem") -> str:
         """What the observer wants to know, as a question of one sentence."""
 
-    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
-        """The states to mark in pictures; by default, with one model, those that are not `elsewhere` or the first value."""
-        marked = np.zeros(problem.num_states, dtype=bool)
-        names = problem.secret_table.value_names
+    def marked_groups(self, problem: "Problem") -> dict[str, Bool[np.ndarray, " S"]]:
+        """The sets of states to mark in pictures, by name; by default, with one model, those of each value of the secret.
+
+        States that are `elsewhere`, or else have the first value, are not marked.
+        """
+        names, label = problem.secret_table.value_names, problem.secret_table.label
         plain = names.index(ELSEWHERE) if ELSEWHERE in names else 0
-        if len(problem.models) == 1:
-            label = problem.secret_table.label
-            marked[:] = ((label >= 0) & (label != plain)).any(axis=(0, 1))
-        return marked
+        if len(problem.models) > 1:
+            return {}
+        return {name: (label == v).any(axis=(0, 1)) for v, name in enumerate(names) if v != plain}
+
+    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
+        """The states of all marked groups."""
+        return np.any([np.zeros(problem.num_states, dtype=bool), *self.marked_groups(problem).values()], axis=0)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], model: Model, defects: Defects) -> Self | None:
@@ -128,6 +133,14 @@ class Secret(Value, ABC):
             for name, (key, value) in given.items()
             if value is not None and value != key.default
         }
+
+
+def states_of(problem: "Problem", groups: Mapping[str, Iterable[State]]) -> dict[str, Bool[np.ndarray, " S"]]:
+    """Named sets of states as masks."""
+    masks = {name: np.zeros(problem.num_states, dtype=bool) for name in groups}
+    for name, states in groups.items():
+        masks[name][[problem.model.states.find(key) for key in states]] = True
+    return masks
 
 
 def membership(states: Names, wanted: Iterable[State], defects: Defects) -> Int[np.ndarray, " S"]:

@@ -61,10 +61,7 @@ class Trajectory(Secret):
         what = "states" if self.of is None else "groups of states"
         return f"Through which {what} does the run pass, from time 0 to {problem.horizon}?"
 
-    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
-        """No state is more secret than another; of groups, the states that are in one."""
-        if self.of is None:
-            return np.zeros(problem.num_states, dtype=bool)
+    def marked_groups(self, problem: "Problem") -> dict[str, Bool[np.ndarray, " S"]]:
+        """No state is more secret than another; of groups, the states of each."""
         path = problem.secret_table.path
-        assert path is not None
-        return path < len(self.of)
+        return {} if self.of is None else {name: path == number for number, name in enumerate(self.of)}

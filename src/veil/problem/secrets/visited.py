@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from ...common.checks import Defects, as_tuple, distinct
 from ..keys import Key, States
 from ..model import Model
-from .secret import Secret, SecretTable, State, membership
+from .secret import Secret, SecretTable, State, membership, states_of
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -66,11 +66,9 @@ class _Zones(Secret):
         """The question."""
         return self.question
 
-    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
-        """The states of all zones."""
-        marked = np.zeros(problem.num_states, dtype=bool)
-        marked[[problem.model.states.find(key) for states in self.zones.values() for key in states]] = True
-        return marked
+    def marked_groups(self, problem: "Problem") -> dict[str, Bool[np.ndarray, " S"]]:
+        """The states of each zone."""
+        return states_of(problem, self.zones)
 
 
 _AGENT_KNOWS = Key("agent_knows", bool, "Whether the policy may depend on the zones visited so far.", False)

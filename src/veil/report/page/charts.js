@@ -66,6 +66,7 @@ function key(parent, entries) {
     const item = make("li", {}, list);
     if (entry.sign) make("b", {}, item, entry.sign).style.color = tint(entry.colour);
     else if (entry.ramp) make("span", { class: "ramp" }, item).style.background = `linear-gradient(to right, transparent, ${tint(entry.ramp)})`;
+    else if (entry.border) { const patch = make("i", {}, item); patch.style.border = `2px solid ${tint(entry.colour)}`; if (entry.hatch) patch.style.background = `repeating-linear-gradient(135deg, ${tint(entry.colour)} 0 1px, transparent 1px 4px)`; }
     else { const patch = make("i", {}, item); patch.style.background = tint(entry.colour); patch.style.opacity = entry.solid ? 1 : 0.55; }
     make("bdi", {}, item, entry.text);
   }
@@ -74,8 +75,8 @@ function key(parent, entries) {
 
 function sceneKey(parent, more, withRanges) {
   const entries = withRanges ? scene.ranges.map((r) => ({ text: `sensor ${r.name} (reports ${percent(r.rate)})`, colour: r.colour })) : [];
-  const words = { starts: "start", goals: "goal", traps: "absorbing, no reward", secrets: "secret" };
-  for (const [role, sign, colour] of MARKS) if (scene[role].length) entries.push({ sign, colour, text: words[role] });
+  if (scene.starts.length) entries.push({ sign: "S", colour: "blue", text: "start" });
+  for (const { sign, colour, name, role } of scene.areas) entries.push({ sign, colour, border: !sign, hatch: role === "avoid", text: role === "absorbing" ? "absorbing, no reward" : name });
   if (scene.closed.length) entries.push({ colour: "faint", solid: true, text: "never entered" });
   return key(parent, entries.concat(more));
 }

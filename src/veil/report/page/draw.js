@@ -1,7 +1,7 @@
 // The scene: cells or nodes, sensor ranges, marks, heat, arrows. `data` is that of the function around it, `figures`.
 const scene = data.scene;
 const LARGE = 2500; // cells beyond which heat is a picture and not a shape for each
-const MARKS = [["starts", "S", "blue"], ["goals", "G", "green"], ["traps", "X", "muted"], ["secrets", "?", "vermilion"]];
+const MARKS = [{ sign: "S", colour: "blue", at: scene.starts.length > 32 ? [] : scene.starts }, ...scene.areas.filter((area) => area.sign)];
 const NODE = 0.2;
 
 const places = new Float32Array(bytes(scene.places).buffer);
@@ -107,40 +107,54 @@ function pixels(svg) {
 function drawRanges(svg, heat) {
   const covering = Array.from({ length: count }, () => []);
   scene.ranges.forEach((range, number) => range.at.forEach((i) => covering[i].push(number)));
-  const path = scene.ranges.map(() => "");
+  // Cells in four steps of depth, by how often the sensor reports there.
+  const path = scene.ranges.map(() => ["", "", "", ""]);
+  const share = scene.ranges.map((range) => new Map(range.at.map((i, k) => [i, range.shares[range.shares.length > 1 ? k : 0] / 100])));
+  const step = (sensor, i) => Math.min(3, Math.floor(4 * share[sensor].get(i)));
   covering.forEach((sensors, i) => sensors.forEach((sensor, k) => {
     const [x, y] = [places[2 * i], places[2 * i + 1]];
     if (!scene.grid) {
       make("circle", { cx: x, cy: y, r: NODE + 0.06 + 0.06 * k, fill: "none", stroke: tint(scene.ranges[sensor].colour), "stroke-width": 0.04 }, svg);
     } else if (heat && count <= 900) {
       const inset = 0.06 + 0.07 * k, side = 1 - 2 * inset;
-      path[sensor] += `M${(x - 0.5 + inset).toFixed(2)} ${(y - 0.5 + inset).toFixed(2)}h${side}v${side}h${-side}z`;
+      path[sensor][3] += `M${(x - 0.5 + inset).toFixed(2)} ${(y - 0.5 + inset).toFixed(2)}h${side}v${side}h${-side}z`;
     } else {
       const part = 1 / sensors.length;
-      path[sensor] += `M${(x - 0.5 + k * part).toFixed(3)} ${(y - 0.5).toFixed(2)}h${part.toFixed(3)}v1h${(-part).toFixed(3)}z`;
+      path[sensor][step(sensor, i)] += `M${(x - 0.5 + k * part).toFixed(3)} ${(y - 0.5).toFixed(2)}h${part.toFixed(3)}v1h${(-part).toFixed(3)}z`;
     }
   }));
   if (!scene.grid) return;
-  scene.ranges.forEach((range, number) => {
-    const look = heat && count <= 900 ? { fill: "none", stroke: tint(range.colour), "stroke-width": 0.05, opacity: 0.75 } : { fill: tint(range.colour), "fill-opacity": heat ? 0.14 : 0.3 };
-    make("path", { d: path[number], class: "range", "pointer-events": "none", ...look }, svg);
-  });
+  scene.ranges.forEach((range, number) => path[number].forEach((d, depth) => {
+    if (!d) return;
+    const fill = { fill: tint(range.colour), "fill-opacity": (heat ? 0.14 : 0.32) * (depth + 1) / 4 };
+    const look = heat && count <= 900 ? { fill: "none", stroke: tint(range.colour), "stroke-width": 0.05, opacity: 0.75 } : fill;
+    make("path", { d, class: "range", "pointer-events": "none", ...look }, svg);
+  }));
 }
 
+// Areas by their borders, which leave what is inside to see, what is to be avoided hatched as well; the small ones by signs.
 function drawMarks(svg, heat, plain) {
+  for (const area of scene.areas) {
+    if (!scene.grid) break;
+    if (area.role === "avoid") {
+      const hatch = area.at.map((i) => { const [x, y] = [places[2 * i] - 0.5, places[2 * i + 1] - 0.5]; return `M${x} ${y + 0.5}l0.5 -0.5M${x} ${y + 1}l1 -1M${x + 0.5} ${y + 1}l0.5 -0.5`; }).join("");
+      make("path", { d: hatch, stroke: tint(area.colour), "stroke-width": 0.05, opacity: 0.55, fill: "none", "pointer-events": "none", class: "hatch" }, svg);
+    }
+    let border = "";
+    for (let k = 0; k < area.lines.length; k += 4) border += `M${area.lines[k]} ${area.lines[k + 1]}L${area.lines[k + 2]} ${area.lines[k + 3]}`;
+    if (border) make("path", { d: border, stroke: tint(area.colour), "stroke-width": Math.max(0.12, scene.width / 250), "stroke-linecap": "square", fill: "none", "pointer-events": "none", class: "area" }, svg);
+  }
   const big = scene.grid ? Math.max(1, Math.max(scene.width, scene.height) / 13) : 1;
   const seen = new Map();
-  for (const [role, sign, colour] of MARKS) for (const i of scene[role]) {
-    if (scene[role].length > 400) break; // more than can be told apart
+  for (const { sign, colour, at } of MARKS) for (const i of at) {
     const nth = seen.get(i) || 0;
     seen.set(i, nth + 1);
-    const corner = scene.grid && !heat;
-    const x = places[2 * i] + (corner ? -0.34 + 0.24 * nth : (scene.grid ? 0.26 * big : 0.17) * (nth - (roles(i) - 1) / 2));
-    const y = places[2 * i + 1] + (corner ? -0.22 : 0.1 * big);
-    make("text", { x, y, "font-size": (scene.grid ? (plain ? 0.6 : 0.3) : 0.22) * big, "font-weight": 700, "text-anchor": "middle", fill: tint(colour), "pointer-events": "none", "paint-order": "stroke", stroke: "var(--paper)", "stroke-width": heat ? 0.08 * big : 0, "stroke-linejoin": "round" }, svg, sign);
+    const x = places[2 * i] + (scene.grid ? -0.34 + 0.24 * nth : 0.17 * (nth - (roles(i) - 1) / 2));
+    const y = places[2 * i + 1] + (scene.grid ? -0.22 : 0.1);
+    make("text", { x, y, "font-size": (scene.grid ? (plain ? 0.5 : 0.3) : 0.22) * big, "font-weight": 700, "text-anchor": "middle", fill: tint(colour), "pointer-events": "none", "paint-order": "stroke", stroke: "var(--paper)", "stroke-width": heat ? 0.06 * big : 0, "stroke-linejoin": "round" }, svg, sign);
   }
 }
-const roles = (i) => MARKS.filter(([role]) => scene[role].includes(i)).length;
+const roles = (i) => MARKS.filter((mark) => mark.at.includes(i)).length;
 
 function drawNames(svg) {
   const small = count > 15;
@@ -148,23 +162,30 @@ function drawNames(svg) {
     make("text", { x: places[2 * i], y: places[2 * i + 1] + NODE + (small ? 0.17 : 0.25), "font-size": small ? 0.14 : 0.16, "text-anchor": "middle", "paint-order": "stroke", stroke: "var(--paper)", "stroke-width": 0.05 }, svg, short(scene.names[i], small ? 11 : 18));
 }
 
-// The policy: arrows whose length grows with the probability; a dot for staying.
+// The policy: arrows whose length grows with the probability; a dot for staying. Of many cells the likeliest action alone, as an
+// arrow through the cell that is the fainter the less likely.
 function drawArrows(layer, law, visited, actions, directions) {
   layer.replaceChildren();
-  const many = count > 900, paths = ["", ""], wide = many ? 0.09 : 0.045;
+  const alone = count > 400, least = count > 150 ? 0.15 : 0.02, wide = alone ? 0.09 : 0.045;
+  const paths = { "arrows": "", "arrows half": "", "arrows faint": "", unvisited: "" };
   const ended = new Set(scene.traps);
   for (let i = 0; i < count; i++) {
-    if (ended.has(i)) continue;
+    if (ended.has(i) || (alone && !visited[i])) continue;
     const row = law.subarray(i * actions.length, (i + 1) * actions.length);
     const best = row.indexOf(Math.max(...row));
     for (let a = 0; a < actions.length; a++) {
-      const p = row[a] / 255;
-      if (!directions[a] || p < 0.02 || (many && a !== best)) continue;
-      paths[visited[i] ? 0 : 1] += arrow(places[2 * i], places[2 * i + 1], directions[a], p, wide);
+      const p = row[a] / 255, way = directions[a];
+      if (!way || (alone ? a !== best : p < least)) continue;
+      const kind = !visited[i] ? "unvisited" : !alone || p > 0.75 ? "arrows" : p > 0.5 ? "arrows half" : "arrows faint";
+      const back = alone ? 0.4 / Math.max(1, Math.hypot(way[0], way[1])) : 0;
+      paths[kind] += arrow(places[2 * i] - back * way[0], places[2 * i + 1] - back * way[1], way, alone ? (way[0] || way[1] ? 3.2 : p) : p, wide);
     }
   }
-  make("path", { d: paths[1], fill: "var(--faint)", class: "unvisited", "pointer-events": "none" }, layer);
-  make("path", { d: paths[0], fill: "var(--arrow)", class: "arrows", "pointer-events": "none" }, layer);
+  const looks = { "arrows": 1, "arrows half": 0.6, "arrows faint": 0.35, unvisited: 1 };
+  for (const [kind, d] of Object.entries(paths)) {
+    const fill = kind === "unvisited" ? "var(--faint)" : "var(--arrow)";
+    make("path", { d, fill, opacity: looks[kind], class: kind, "pointer-events": "none" }, layer);
+  }
 }
 
 function arrow(x, y, [right, down], p, wide) {
@@ -173,7 +194,7 @@ function arrow(x, y, [right, down], p, wide) {
     return `M${(x - r).toFixed(3)} ${y}a${r.toFixed(3)} ${r.toFixed(3)} 0 1 0 ${(2 * r).toFixed(3)} 0a${r.toFixed(3)} ${r.toFixed(3)} 0 1 0 ${(-2 * r).toFixed(3)} 0z`;
   }
   const norm = Math.hypot(right, down), u = right / norm, v = down / norm, length = 0.44 * Math.sqrt(p);
-  const head = Math.min(0.15, 0.6 * length), half = wide / 2, neck = length - head;
+  const head = Math.min(wide > 0.06 ? 0.3 : 0.15, 0.6 * length), half = wide / 2, neck = length - head;
   const at = (along, across) => `${(x + u * along - v * across).toFixed(3)} ${(y + v * along + u * across).toFixed(3)}`;
   return `M${at(0, half)}L${at(neck, half)}L${at(neck, 2.2 * wide)}L${at(length, 0)}L${at(neck, -2.2 * wide)}L${at(neck, -half)}L${at(0, -half)}z`;
 }

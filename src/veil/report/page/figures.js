@@ -17,9 +17,9 @@ function policyFigure() {
   };
   if (policy.timed && laws.length > 1) player(host, laws.length, show, (t) => `decision ${t} of ${laws.length}`, "Time of the decision").go(0);
   else show(0);
-  const signs = [{ sign: "→", colour: "arrow", text: scene.grid ? "longer: more probable" : "wider: more probable" }];
+  const signs = [{ sign: "→", colour: "arrow", text: !scene.grid ? "wider: more probable" : count > 400 ? "likeliest action, darker: more probable" : "longer: more probable" }];
   if (scene.grid && policy.directions.some((way) => way && !way[0] && !way[1])) signs.push({ sign: "●", colour: "arrow", text: "stay" });
-  if (scene.grid && visited[0].includes(0)) signs.push({ sign: "→", colour: "faint", text: "never visited" });
+  if (scene.grid && count <= 400 && visited[0].includes(0)) signs.push({ sign: "→", colour: "faint", text: "never visited" });
   sceneKey(host, signs, true);
   done("policy");
 }

@@ -12,7 +12,7 @@ export function makeBoard(parent, options) {
     class: "scroller", tabindex: 0, role: "application", "aria-label": "Grid, to be painted", "aria-describedby": "draw-cell draw-keys",
   }, box);
   const space = make("div", {}, scroller);
-  let cells = [[""]], signs = new Map(), wrong = new Set(), size = 40, colours = {}, asked = false, stale = false, ready = false;
+  let cells = [[""]], signs = new Map(), seen = new Map(), shapes = [], wrong = new Set(), size = 40, colours = {}, asked = false, stale = false, ready = false;
   const cursor = { row: 0, column: 0 };
   let stroke = null, layer = null, changed = null; // the picture of the grid, and the cells in which it is out of date, null for all
 
@@ -72,7 +72,10 @@ export function makeBoard(parent, options) {
     brush.fillStyle = colours.card;
     brush.fillRect(left * size, top * size, (right - left) * size, (bottom - top) * size);
     brush.textAlign = "center"; brush.textBaseline = "middle";
-    for (let row = top; row < bottom; row++) for (let column = left; column < right; column++) if (cells[row][column] !== ".") paintCell(brush, row, column);
+    for (let row = top; row < bottom; row++) for (let column = left; column < right; column++) {
+      if (seen.size) paintSeen(brush, row, column);
+      if (cells[row][column] !== ".") paintCell(brush, row, column);
+    }
     if (size < 12) return;
     brush.strokeStyle = colours.line; brush.lineWidth = 1;
     brush.beginPath();
@@ -83,6 +86,16 @@ export function makeBoard(parent, options) {
   function outline(row, column, colour, wide) {
     pen.strokeStyle = colour; pen.lineWidth = wide;
     pen.strokeRect(column * size + wide / 2, row * size + wide / 2, size - wide, size - wide);
+  }
+  // What discs and cones cover, deeper where they report more often.
+  function paintSeen(brush, row, column) {
+    const before = brush.globalAlpha, sensors = seen.get(`${row},${column}`) || [];
+    sensors.forEach(([colour, rate], k) => {
+      brush.fillStyle = colours[colour] || colours.sky;
+      brush.globalAlpha = before * (0.06 + 0.0026 * rate);
+      brush.fillRect((column + k / sensors.length) * size, row * size, size / sensors.length, size);
+    });
+    brush.globalAlpha = before;
   }
   function paintCell(brush, row, column) {
     const token = cells[row][column], [x, y] = [column * size, row * size];
@@ -227,10 +240,16 @@ export function makeBoard(parent, options) {
     // Show a drawing; defects: those with cells are outlined.
     show(drawing, defects) {
       const other = drawing.rows !== rows() || drawing.columns !== columns();
-      const same = !other && JSON.stringify([drawing.cells, drawing.signs]) === JSON.stringify([cells, [...signs.values()]]);
+      const same = !other && JSON.stringify([drawing.cells, drawing.signs, drawing.shapes]) === JSON.stringify([cells, [...signs.values()], shapes]);
       if (!same) changed = null;
       cells = drawing.cells.map((row) => [...row]);
       signs = new Map(drawing.signs.map((one) => [one.sign, one]));
+      shapes = drawing.shapes;
+      seen = new Map();
+      for (const shape of drawing.shapes) for (const [row, column, rate] of shape.cells) {
+        const key = `${row},${column}`;
+        seen.set(key, [...(seen.get(key) || []), [shape.colour, rate]]);
+      }
       wrong = new Set(defects.filter((one) => one.cell && one.cell[0] < rows() && one.cell[1] < columns()).map((one) => one.cell.join(",")));
       stale = false;
       ready = true;

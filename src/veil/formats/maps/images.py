@@ -1,0 +1,141 @@
+"""Images of maps: PGM read here, everything else by Pillow, within limits of size that are checked before memory is used."""
+
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from ...common.errors import MissingExtraError, ModelFileError
+
+MOST_PIXELS = 2**24
+_MOST_PLAIN = 2**21  # pixels written as decimal numbers, which take far more memory
+_MOST_BYTES = 2**28
+_HEADER = re.compile(
+    rb"(P[25])(?:\s|#[^\n\r]*[\n\r])+(\d{1,9})(?:\s|#[^\n\r]*[\n\r])+(\d{1,9})(?:\s|#[^\n\r]*[\n\r])+(\d{1,9})\s"
+)
+_LONGEST_HEADER = 2**14
+_FORMATS = ("PNG", "BMP", "PPM", "GIF", "TIFF")  # those without loss, whose grey values are what was saved
+
+
+@dataclass(frozen=True, eq=False)
+class MapImage:
+    """An image as map_server sees it.
+
+    **Attributes:** `shade`, `(rows, columns)`: the mean of the colours of each pixel, from 0, black, to 1, white; `alpha`: how
+    opaque it is, 1 where the image does not say; `has_alpha`.
+    """
+
+    shade: Float[np.ndarray, "rows columns"]
+    alpha: Float[np.ndarray, "rows columns"] | None = None
+
+
+def read_image(path: Path) -> MapImage:
+    """The image in a file.
+
+    **Raises:** `ModelFileError` if it cannot be read or is too large; `MissingExtraError` if it needs Pillow.
+    """
+    if path.suffix.lower() == ".pgm":
+        return MapImage(_read_pgm(path))
+    pixels = read_colours(path)
+    colours = pixels[..., :3].sum(axis=-1, dtype=np.int64) / (3 * 255.0)
+    opaque = pixels[..., 3]
+    return MapImage(colours, None if opaque.min(initial=255) == 255 else opaque / 255.0)
+
+
+def read_colours(path: Path) -> UInt8[np.ndarray, "rows columns 4"]:
+    """The red, green, blue and alpha of each pixel."""
+    _check_file(path)
+    try:
+        from PIL import Image
+    except ImportError:
+        words = "images other than .pgm need Pillow: pip install 'veil[maps]', or save the map as .pgm"
+        raise MissingExtraError(f"{path}: {words}") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the size is checked below
+            with Image.open(path, formats=_FORMATS) as image:
+                _check_size(path, image.width, image.height)
+                if image.mode.startswith(("I", "F")):
+                    raise ModelFileError(path, f"its pixels are of the kind {image.mode!r}, expected 8 bits a colour")
+                return np.asarray(image.convert("RGBA"))
+    except ModelFileError:
+        raise
+    except MemoryError:
+        raise ModelFileError(path, "there is not enough memory to read it") from None
+    except Exception as error:  # a damaged image raises whatever its decoder stumbles upon
+        known = ", ".join(_FORMATS)
+        raise ModelFileError(
+            path, f"it cannot be read as an image ({known}): {type(error).__name__}: {error}"
+        ) from None
+
+
+def _read_pgm(path: Path) -> Float[np.ndarray, "rows columns"]:
+    """The shades of a PGM file: plain (P2) or binary (P5), of 8 or 16 bits."""
+    _check_file(path)
+    try:
+        with path.open("rb") as file:
+            start = file.read(_LONGEST_HEADER)
+            header = _HEADER.match(start)
+            if header is None:
+                raise ModelFileError(
+                    path, f"it begins with {start[:20]!r}, expected P5 or P2, width, height and largest value"
+                )
+            columns, rows, most = (int(header[number]) for number in (2, 3, 4))
+            _check_size(path, columns, rows)
+            if not 0 < most < 2**16:
+                raise ModelFileError(path, f"its largest value is {most}, expected one from 1 to 65535")
+            file.seek(header.end())
+            if header[1] == b"P5":
+                wide = 2 if most > 255 else 1
+                content = file.read(rows * columns * wide)
+                values = np.frombuffer(content, dtype=">u2" if wide == 2 else np.uint8, count=len(content) // wide)
+            else:
+                if rows * columns > _MOST_PLAIN:
+                    raise ModelFileError(path, f"it is a plain PGM of more than {_MOST_PLAIN:,} pixels: save it as P5")
+                values = _plain_values(file.read(8 * rows * columns + _LONGEST_HEADER), path)
+    except OSError as error:
+        raise ModelFileError(path, f"it cannot be read: {error.strerror or error}") from None
+    if len(values) < rows * columns:
+        raise ModelFileError(
+            path, f"it has {len(values):,} pixels, expected {columns:,} × {rows:,} = {rows * columns:,}"
+        )
+    shades = values[: rows * columns].reshape(rows, columns)
+    if shades.max(initial=0) > most:
+        raise ModelFileError(path, f"a pixel has the value {shades.max()}, expected at most {most}")
+    return shades / float(most)
+
+
+def _plain_values(content: bytes, path: Path) -> np.ndarray:
+    words = re.sub(rb"#[^\n\r]*", b"", content).split()
+    wrong = next((word for word in words if len(word) > 5 or not word.isdigit()), None)
+    if wrong is not None:
+        raise ModelFileError(path, f"found {wrong[:20]!r}, expected whole numbers, as a plain PGM has")
+    return np.array([int(word) for word in words], dtype=np.int64)
+
+
+def check_inside(path: Path, folder: Path | None) -> None:
+    """Raise `ModelFileError` if a file does not lie in a folder, every symbolic link followed; None: any does."""
+    try:
+        inside = folder is None or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    except ValueError as error:
+        raise ModelFileError(str(path)[:200], f"this is not the name of a file: {error}") from None
+    if not inside:
+        raise ModelFileError(
+            path.name, "the image leaves the folder of the scenario, expected it inside: copy it there"
+        )
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise ModelFileError(path, "the image of the map does not exist" if not path.exists() else "this is not a file")
+    if (size := path.stat().st_size) > _MOST_BYTES:
+        raise ModelFileError(path, f"it has {size:,} bytes, expected at most {_MOST_BYTES:,}")
+
+
+def _check_size(path: Path, columns: int, rows: int) -> None:
+    if not 0 < columns * rows <= MOST_PIXELS:
+        raise ModelFileError(path, f"it has {columns:,} × {rows:,} pixels, expected 1 to {MOST_PIXELS:,}")
