@@ -17,8 +17,11 @@ from .formats.policies.files import load_policy as load_policy
 from .formats.pomdp.files import from_pomdp as from_pomdp
 from .formats.prism.files import from_prism as from_prism
 from .formats.scenario.load import load as load
+from .learning.audit import audit as audit
+from .learning.audited import Audit as Audit
 from .learning.fit import fit as fit
 from .learning.fitted import Fitted as Fitted
+from .measure import jax as jax
 from .measure import measures as measures
 from .measure.attack import attack as attack
 from .measure.constrained import ConstraintValue as ConstraintValue

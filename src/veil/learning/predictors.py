@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
+from threadpoolctl import threadpool_limits
 
 from ..common.logs import natural_log
 from .samples import PAD, Samples
@@ -156,7 +157,7 @@ class Logistic:
         if len(np.unique(self.samples.secret[rows])) < 2:
             return
         for strength in _STRENGTHS:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), threadpool_limits(1):
                 warnings.simplefilter("ignore", ConvergenceWarning)  # a rule that is not the best is still a rule
                 model = LogisticRegression(C=strength, max_iter=100)
                 model.fit(self._inputs[rows], self.samples.secret[rows])
@@ -206,8 +207,10 @@ class Trees:
             )  # fmt: skip
         else:
             model = RandomForestClassifier(60, min_samples_leaf=10, max_features=0.5, random_state=seed)
-        model.fit(self._inputs[rows], self.samples.secret[rows])
-        yield _spread(self.samples, model, self._inputs, train)
+        with threadpool_limits(1):  # threads that wait for each other on a busy machine take a hundred times as long
+            model.fit(self._inputs[rows], self.samples.secret[rows])
+            chances = _spread(self.samples, model, self._inputs, train)
+        yield chances
 
     @cached_property
     def _inputs(self) -> Float[np.ndarray, "n k"]:
