@@ -134,7 +134,9 @@ def audit(
     labels: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="CSV file with the label of each run: columns run and label.", show_default="in the logs"
+            metavar="FILE",
+            help="CSV file with the label of each run: columns run and label.",
+            show_default="in the logs",
         ),
     ] = None,
     columns: ColumnsOption = None,

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
-from ..common.logs import entropy_bits, log2_or_zero
+from ..common.logs import entropy_bits, log2_of_count, log2_or_zero
 from .audited import Audit, CurvePoint, Estimate, Telling
 from .labels import read_labels
 from .logs import Columns, read_logs
@@ -31,7 +31,7 @@ _POWERS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.25)  # by which a prediction is drawn to t
 _WEIGHT_STEPS = 200
 _REPEATED = 0.99  # the share of repeated pairs from which the table of counts is used
 _MOST_TELLING, _SYMBOLS_LOOKED_AT, _TIMES_LOOKED_AT = 10, 200, 200
-_MOST_COUNTED = 3  # occurrences of an observation that are told apart
+_MOST_COUNTED = 8  # occurrences of an observation that are told apart
 _CLEAR = 3.0  # standard errors above zero, for what is said to tell something
 
 
@@ -116,7 +116,9 @@ def _chosen(predictors: object, notes: list[str]) -> list[str]:
     has_extra = importlib.util.find_spec("sklearn") is not None
     if predictors is None:
         if not has_extra:
-            notes.append(f"Without {' and '.join(WITH_EXTRA)}, which need pip install 'veil[audit]': more may be found.")
+            notes.append(
+                f"Without {' and '.join(WITH_EXTRA)}, which need pip install 'veil[audit]': more may be found."
+            )
         return [name for name in PREDICTORS if has_extra or name not in WITH_EXTRA]
     asked = [predictors] if isinstance(predictors, str) else predictors
     names = list(asked) if isinstance(asked, Collection) else []
@@ -137,15 +139,15 @@ def _audit(samples: Samples, confidence: float, predictors: object, seed: int, *
     order = np.random.default_rng(seed).permutation(len(samples))
     found = _cross_fitted(samples, order, names, seed)
     shares = _shares(samples, order)
-    prior_bits = float(entropy_bits(shares))
+    prior_bits, most = float(entropy_bits(shares)), log2_of_count(len(samples.values))
     table = information(samples.secret, samples.word)
     parts = [order[: len(order) // part] for part in _PARTS] if curve else []
     points = [
-        CurvePoint(len(part), _leakage(_cross_fitted(samples, part, names, seed).bits, confidence, prior_bits))
+        CurvePoint(len(part), _leakage(_cross_fitted(samples, part, names, seed).bits, confidence, most))
         for part in parts
         if _is_enough(samples, part)
     ]
-    leakage = _leakage(found.bits, confidence, prior_bits)
+    leakage = _leakage(found.bits, confidence, most)
     if points:
         points.append(CurvePoint(len(samples), leakage))
     return Audit(
@@ -153,7 +155,7 @@ def _audit(samples: Samples, confidence: float, predictors: object, seed: int, *
         prior_bits=prior_bits,
         guess_rate=_rate(found.right, confidence),
         prior_guess_rate=float(shares.max()),
-        plug_in=table.interval(confidence, prior_bits) if table.repeated >= _REPEATED else None,
+        plug_in=table.interval(confidence, most) if table.repeated >= _REPEATED else None,
         repeated=table.repeated,
         weights=tuple(found.weights.items()),
         telling=tuple(_telling(samples)),
@@ -269,7 +271,7 @@ def _likeliest_weights(likelihood: Float[np.ndarray, "v c"]) -> Float[np.ndarray
 
 
 def _leakage(bits: np.ndarray, confidence: float, most: float) -> Estimate:
-    """The mean of all runs with its interval, cut at 0 and at the entropy of the secret."""
+    """The mean of all runs with its interval, cut at 0 and at the most that any secret with so many values has."""
     mean, reach = float(bits.mean()), _reach(bits, confidence)
     low, value, high = (min(max(end, 0.0), most) for end in (mean - reach, mean, mean + reach))
     return Estimate(value, low, high)

@@ -128,7 +128,10 @@ class Audit(Value):
             yield "table of counts", f"{_with_interval(self.plug_in)}, bias corrected"
         guess, prior = self.guess_rate, self.prior_guess_rate
         yield "right guesses", f"{guess.value:.4f} in {guess.low:.4f} … {guess.high:.4f}; without looking {prior:.4f}"
-        yield "runs", f"{self.num_runs:,}, {self.num_values:,} secrets, {self.num_observations:,} different observations"
+        yield (
+            "runs",
+            f"{self.num_runs:,}, {self.num_values:,} secrets, {self.num_observations:,} different observations",
+        )
         yield "predictors", ", ".join(f"{name} {share:.0%}" for name, share in self.weights if share >= 0.005)
 
 

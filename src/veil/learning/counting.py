@@ -36,7 +36,10 @@ def emission_counts(
 
 
 def choice_counts(logs: Logs, num_states: int, num_actions: int, model: np.ndarray | None = None) -> sp.csr_array:
-    """`(S, A)`: how often each action was taken in each state; `(K · S, A)` in each model and state, with the model of each moment."""
+    """`(S, A)`: how often each action was taken in each state; in each model and state, `(K · S, A)`, if `model` is given.
+
+    **Arguments:** `model`: the number of the model of each moment.
+    """
     row, rows = logs.state, num_states
     if model is not None:
         row = np.where((row == UNKNOWN) | (model == UNKNOWN), UNKNOWN, model * num_states + row)

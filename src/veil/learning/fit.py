@@ -37,9 +37,7 @@ _MEASURE_SECONDS = 20.0  # of one opacity, as for veil.opacity
 _FIRST_SHARE = 0.5  # of the time, for the opacity of the means; the rest is for the draws
 _MOST_DRAWS = 10_000
 _MOST_PRIOR = 1e6
-_LABELS_APART = (
-    "The labels of the runs are not used, since no states were recorded: veil audit measures what observations tell of them."
-)
+_LABELS_APART = "The labels of the runs are not used, since no states were recorded: veil audit measures what observations tell of them."
 _HIDDEN = (
     "States are hidden: counts are expected ones, which understate the uncertainty, so that no intervals are given."
 )
@@ -69,8 +67,8 @@ def fit(
 
     Noise in the estimates looks like information, so that the opacity of a fitted problem is biased. The bias is estimated by a
     parametric bootstrap of the whole procedure: runs are drawn from what was fitted, as many as there are of each row, and are
-    fitted and measured in turn. `Fitted.corrected` is the opacity less that bias, with its interval; in simulations of 20 to 500
-    states intervals of 95% held the truth in 93 to 99% of the repetitions (`docs/fit.md`).
+    fitted and measured in turn. `Fitted.corrected_bits` is the opacity less that bias, and `opacity_interval` that of the true
+    bits; how often it held them in simulations is in `docs/fit.md`.
 
     **Arguments:**
 

@@ -33,9 +33,9 @@ class Fitted(Value):
     - `what`: the parts that were estimated, of `"model"`, `"sensors"`, `"policy"`.
     - `intervals`: every estimated probability with its credible interval, which is NaN where states are hidden.
     - `log_likelihood`: natural logarithm of the probability of what the estimated parts explain, at the means.
-    - `opacity`: of `policy` in `problem`, which is biased: noise in estimates looks like information. `corrected_bits`: with the
-      bias corrected by a bootstrap of `draws`; `opacity_interval`: the interval of the true bits, which holds both. None where
-      states are hidden or draws were too few.
+    - `opacity`: of `policy` in `problem`, which is biased: noise in estimates looks like information. `corrected_bits`: with
+      the bias corrected by a bootstrap of `draws`; `opacity_interval`: the interval of the true bits, which holds both. None
+      where states are hidden or draws were too few.
     - `confidence`: of all intervals; `num_runs`; `notes`: what a user must know of the estimates, a sentence each.
     """
 

@@ -22,7 +22,7 @@ def frame(logs: Logs, secret: Secret | None) -> Problem:
     """A problem whose transitions are those that were seen and whose emissions are uniform; estimates replace both.
 
     A state that no run leaves stays where it is, by every action. The horizon is that of the longest run, and all rewards are
-    0. If no secret is given it is the label of a run, with a model for each label, if runs have labels; else where the run ends.
+    0. If no secret is given it is the label of the run, with a model for each label; without labels, where the run ends.
 
     **Raises:** `InputError` where no states, or no first states, were recorded; `TooLargeError` where
     they are too many.
@@ -72,7 +72,9 @@ def _labels(logs: Logs) -> list[str]:
     """
     missing = next((name for name, label in zip(logs.runs, logs.labels, strict=True) if label is None), None)
     if missing is not None:
-        raise InputError(logs.source, [f"run {shown(missing)} has no label, and others have: label it, or leave it out"])
+        raise InputError(
+            logs.source, [f"run {shown(missing)} has no label, and others have: label it, or leave it out"]
+        )
     labels = sorted({label for label in logs.labels if label is not None})
     if len(labels) == 1:
         remedy = "say what is secret, by secret=… or a scenario, or leave the labels out"

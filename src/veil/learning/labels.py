@@ -68,9 +68,7 @@ def agreement(logs: Logs, problem: Problem) -> str:
         return f"The labels are not used: {found} is no value of the secret, which has {', '.join(values[:6])}."
     told = _values_on_states(logs, problem)
     pairs = [
-        (value, label)
-        for value, label in zip(told, logs.labels, strict=True)
-        if value != UNKNOWN and label is not None
+        (value, label) for value, label in zip(told, logs.labels, strict=True) if value != UNKNOWN and label is not None
     ]
     wrong = sum(values[value] != label for value, label in pairs)
     if not pairs:

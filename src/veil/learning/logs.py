@@ -218,7 +218,7 @@ def _read_csv(path: str | Path, text: str, named: Columns, unread: dict[str, Non
         cells = {name: csv_name(row[position]) for name, position in place.items()}
         run = runs.setdefault(cells["run"], Run(cells["run"]))
         if cells["time"] != str(len(run.steps)):
-            wanted = f"expected {len(run.steps)}: a line for each time of a run, in order, with empty cells for what is not known"
+            wanted = f"expected {len(run.steps)}: a line for each time of a run, in order, cells empty if not known"
             raise ModelFileError(path, f"run {shown(run.name)} has time {shown(cells['time'])}, {wanted}", line)
         values = (cells.get(kind) or None for kind in _KINDS)
         run.steps.append(Step(line, *values, _number(cells.get("reward"), f"{path}, line {line}")))
@@ -370,9 +370,7 @@ def _flat(source: str, runs: Iterable[Run]) -> Logs:
     names = {kind: tuple(found) for kind, found in index.items()}
     reward = np.array([step.reward for run in recorded for step in run.steps])
     runs_named, labels = tuple(run.name for run in recorded), tuple(run.label for run in recorded)
-    return Logs(
-        source, names, state, action, observation, begins, ends, line, sees_actions, reward, runs_named, labels
-    )
+    return Logs(source, names, state, action, observation, begins, ends, line, sees_actions, reward, runs_named, labels)
 
 
 def _are_pairs(runs: Sequence[Sequence[Step]]) -> bool:

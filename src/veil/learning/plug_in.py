@@ -20,10 +20,10 @@ class Information:
     repeated: float
 
     def interval(self, confidence: float, most: float) -> Estimate:
-        """The bits within the normal interval, cut at 0 and at the most that is possible."""
+        """The bits within the normal interval, cut at 0 and at the most that any secret with so many values has."""
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.std_error
-        value = min(max(self.bits, 0.0), most)
-        return Estimate(value, max(0.0, value - reach), min(most, value + reach))
+        low, value, high = (min(max(end, 0.0), most) for end in (self.bits - reach, self.bits, self.bits + reach))
+        return Estimate(value, low, high)
 
 
 def information(secret: Int[np.ndarray, " n"], word: Int[np.ndarray, " n"]) -> Information:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Int
@@ -73,7 +74,9 @@ def samples_of(secrets: object, sequences: object, bins: int) -> Samples:
     rows, names = _listed(sequences, "sequences", defects), _listed(secrets, "secrets", defects)
     defects.raise_if_any()
     if len(rows) != len(names):
-        defects.add(f"there are {len(names):,} secrets and {len(rows):,} sequences, expected one secret for each sequence")
+        defects.add(
+            f"there are {len(names):,} secrets and {len(rows):,} sequences, expected one secret for each sequence"
+        )
     missing = [number for number, name in enumerate(names) if name is None or name != name]
     defects.add_each(missing, lambda number: f"secret {number} is {names[number]!r}: leave runs without a secret out")
     nested = [number for number, row in enumerate(rows) if isinstance(row, str | bytes) or not _is_listable(row)]
@@ -108,7 +111,7 @@ def samples_of_logs(logs: Logs, labels: Mapping[str, str] | None, bins: int) -> 
     first, last = np.flatnonzero(logs.begins), np.flatnonzero(logs.ends)
     tokens = [logs.observation[a : b + 1] for a, b in zip(first, last, strict=True)]
     read = [_parsed(name) for name in names]
-    number = {place: name for place, name in enumerate(read if None not in read else names)}
+    number = dict(enumerate(read if None not in read else names))
     return _numbered(list(map(str, given)), [[number.get(int(one)) for one in row] for row in tokens], bins)
 
 
@@ -192,7 +195,7 @@ def _classes(numbers: np.ndarray, bins: int) -> tuple[tuple[str, ...], np.ndarra
         edges = np.unique(np.quantile(numbers[known], np.arange(1, bins) / bins))
         place = np.searchsorted(edges, numbers[known], side="right")
         ends = [f"{edge:.4g}" for edge in edges]
-        names = [f"below {ends[0]}", *(f"{a} to {b}" for a, b in zip(ends, ends[1:], strict=False)), f"from {ends[-1]}"]
+        names = [f"below {ends[0]}", *(f"{a} to {b}" for a, b in pairwise(ends)), f"from {ends[-1]}"]
     found = np.full(len(numbers), len(names))
     found[known] = place
     return (tuple(names) if known.all() else (*names, NOTHING)), found

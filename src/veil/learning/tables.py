@@ -83,7 +83,9 @@ class Table:
         A multinomial draw is one binomial draw after the other, of all rows at once.
         """
         share, size = self.mean(), self._totals(self.count)
-        place = np.arange(len(self.row)) - np.searchsorted(self.row, self.row)  # within the row: entries are listed by row
+        place = np.arange(len(self.row)) - np.searchsorted(
+            self.row, self.row
+        )  # within the row: entries are listed by row
         left, rest, count = size.round().astype(np.int64), np.ones(self.shape[0]), np.zeros(len(self.row))
         for number in range(int(place.max(initial=-1)) + 1):
             here = np.flatnonzero(place == number)
