@@ -5,11 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from validation.channels import Source, hidden_chains, readings, table, two_geometrics
 
 import veil
 from tests.cli.commands import veil as command
-from tests.learning.channels import Source, hidden_chains, readings, table, two_geometrics
-from veil.learning.audit import audit_logs
 
 QUICK = ("counts", "chains")
 
@@ -175,11 +174,11 @@ def test_the_command_reads_labels_from_the_logs_or_from_their_own_file(tmp_path)
 def test_simulated_runs_are_audited_as_they_are_written(tmp_path):
     path, scenario = tmp_path / "runs.csv", "gallery:two-rooms"
     assert command("simulate", scenario, "uniform", "--runs", "2000", "--seed", "3", "-o", str(path)).code == 0
-    found = audit_logs(path, predictors=QUICK, curve=False)
+    found = veil.audit_logs(path, predictors=QUICK, curve=False)
     opacity = veil.opacity(veil.gallery.load("two-rooms"), veil.MarkovPolicy.uniform(veil.gallery.load("two-rooms")))
     assert found.leakage.low < opacity.leakage_bits < found.leakage.high + 0.02
     labels = {str(number): "odd" if number % 2 else "even" for number in range(2000)}
-    assert audit_logs(path, labels, predictors=QUICK, curve=False).leakage.low == 0
+    assert veil.audit_logs(path, labels, predictors=QUICK, curve=False).leakage.low == 0
 
 
 def test_what_cannot_be_audited_is_refused(tmp_path):
@@ -189,6 +188,7 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
         (["a"] * 20, some, "the secret is 'a' in every run"),
         (["a", "b"], [["x"], ["y"]], "there are 2 runs, expected 20 or more"),
         ([], [], "there are no runs"),
+        (range(20), some, "the secret has 20 values in 20 runs, too few runs of each"),
         (["a", None] * 10, some, "secret 1 is None: leave runs without a secret out"),
         (["a", math.nan] * 10, some, "secret 1 is nan"),
         (["a", "b"] * 10, [*some[1:], "xy"], "sequence 19 is 'xy', expected a list"),
@@ -209,15 +209,15 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
         ({"predictors": []}, "predictors has"),
     ):
         with pytest.raises(veil.InputError, match=message):
-            veil.audit(*pairs, **settings)
+            veil.audit(*pairs, **settings)  # pyright: ignore[reportArgumentType]
     write_runs(tmp_path, apart=True)
     columns = {"run": "episode", "time": "t", "observation": "reading", "label": "outcome"}
     with pytest.raises(veil.InputError, match="no run has a label"):
-        audit_logs(tmp_path / "logs.csv", columns=columns)
+        veil.audit_logs(tmp_path / "logs.csv", columns=columns)
     with pytest.raises(veil.InputError, match="run 'e1' has no label"):
-        audit_logs(tmp_path / "logs.csv", {"e0": "a"}, columns=columns)
+        veil.audit_logs(tmp_path / "logs.csv", {"e0": "a"}, columns=columns)
     with pytest.raises(veil.InputError, match="the labels have run 'e99', which the logs do not have"):
-        audit_logs(tmp_path / "logs.csv", {f"e{run}": "a" for run in (*range(40), 99)}, columns=columns)
+        veil.audit_logs(tmp_path / "logs.csv", {f"e{run}": "a" for run in (*range(40), 99)}, columns=columns)
     for text, message in (
         ("run,outcome\n0,a\n", r"line 1: the columns are 'run', 'outcome', expected episode and outcome"),
         ("episode,outcome\ne0,a\ne0,b\n", r"line 3: run 'e0' has the labels 'a' and 'b'"),
@@ -225,4 +225,4 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
     ):
         (tmp_path / "labels.csv").write_text(text)
         with pytest.raises(veil.VeilError, match=message):
-            audit_logs(tmp_path / "logs.csv", tmp_path / "labels.csv", columns=columns)
+            veil.audit_logs(tmp_path / "logs.csv", tmp_path / "labels.csv", columns=columns)

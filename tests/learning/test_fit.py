@@ -221,6 +221,8 @@ def test_a_label_is_never_ignored_in_silence(rooms, tmp_path):
         assert any(message in note for note in fitted.notes), fitted.notes
     with pytest.raises(veil.InputError, match=r"all runs have the label 'guilty': say what is secret"):
         veil.fit(told[2][0])
+    with pytest.raises(veil.InputError, match="the runs have 101 labels, expected at most 100"):
+        veil.fit([{**RUNS[0], "label": f"run {number}"} for number in range(101)])
     with pytest.raises(veil.InputError, match="run '1' has no label, and others have"):
         veil.fit([labels[0], RUNS[1]])
     with pytest.raises(veil.InputError, match=r"no states were recorded.*veil\.audit"):
@@ -253,7 +255,7 @@ def test_columns_and_keys_can_be_called_otherwise(tmp_path):
         ({"run": 3}, "run is 3, expected the name of a column"),
     ):
         with pytest.raises(veil.VeilError, match=message):
-            veil.fit(tmp_path / "r.csv", columns=wrong)
+            veil.fit(tmp_path / "r.csv", columns=wrong)  # pyright: ignore[reportArgumentType]
     assert "expected NAME=COLUMN" in command("fit", str(tmp_path / "r.csv"), "--columns", "run").err
 
 

@@ -26,6 +26,7 @@ from .samples import PAD, Samples, samples_of, samples_of_logs
 _FOLDS = 5
 _WEIGHING = 0.15  # of the runs of a fold's training, to weigh the predictors
 _LEAST_RUNS, _LEAST_OF_VALUE = 20, 2
+_MOST_CHANCES = 2**26  # runs times values of the secret
 _PARTS = (8, 4, 2)  # the learning curve: the first eighth, quarter, half of the runs
 _POWERS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.25)  # by which a prediction is drawn to the prior, or away from it
 _WEIGHT_STEPS = 200
@@ -180,6 +181,9 @@ def _check_size(samples: Samples, notes: list[str]) -> None:
     if len(samples.values) == 1:
         only = samples.values[0]
         raise InputError("audit", [f"the secret is {only!r} in every run: there is nothing to leak"])
+    if len(samples.values) * _FOLDS > len(samples) or len(samples.values) * len(samples) > _MOST_CHANCES:
+        found = f"the secret has {len(samples.values):,} values in {len(samples):,} runs"
+        raise InputError("audit", [f"{found}, too few runs of each, or too many values: put values into groups"])
     counts = np.bincount(samples.secret)
     rare = [value for value, count in zip(samples.values, counts, strict=True) if count < _FOLDS]
     if rare:

@@ -12,10 +12,9 @@ from ..measure.result import Opacity
 
 LEAST_DRAWS = 20
 """Fewer draws tell too little of the spread: no interval is given."""
-# How much wider the spread of second draws about the first is than that of the first about the estimate, in variance: 1 where
-# the opacity is linear in what was counted, 5/3 where it is noise alone. Below the first number nothing is corrected, and at
-# most this share is: the ratio is itself uncertain.
-_LINEAR, _NOISE, _MOST_SHARE = 1.3, 5 / 3, 0.5
+# How much more second draws vary about the first than the first about the estimate, in variance: 1 where the opacity is linear
+# in what was counted, 5/3 where it is quadratic, noise alone.
+_LINEAR, _QUADRATIC = 1.0, 5 / 3
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,9 @@ def corrected(
     - a prior draws estimates together, and `f − mean(first)` with them: if an estimate that differs by 1 leads to a mean of
       second draws that differs by `c`, the corrected value varies `2 − c` times as much as the estimate;
     - where noise looks like structure, estimates from what was fitted vary more than estimates from the truth, in variance
-      by as much again as second draws vary more about the first than the first about `f`; half of that is taken back.
+      by as much as second draws vary more about the first than the first about `f`: with `V` and `Q` the linear and the
+      quadratic part of the variance, `V + Q / 2` from the truth, `V + 3Q / 2` from `f`, `V + 5Q / 2` from the first. The
+      ratio of the last two is lowered by its own standard error, about `1 / √n` of `n` draws.
 
     The interval is extended to the estimate itself, and by what the measurement of `f` leaves open.
 
@@ -53,9 +54,8 @@ def corrected(
     spread = math.sqrt(variance * (1 + 1 / len(one)))
     if variance > 0:
         drawn_together = min(max(float(np.cov(one, two)[0, 1]) / variance, 0.5), 1.0)
-        ratio = float((two - one).var(ddof=1)) / variance
-        noise = min(max((ratio - _LINEAR) / (_NOISE - _LINEAR), 0.0), 1.0)
-        spread *= (2 - drawn_together) * math.sqrt(1 - _MOST_SHARE * noise)
+        ratio = float((two - one).var(ddof=1)) / variance - 1 / math.sqrt(len(one))
+        spread *= (2 - drawn_together) * math.sqrt(2 - min(max(ratio, _LINEAR), _QUADRATIC))
     upper = (1 + confidence) / 2
     measured = (
         NormalDist().inv_cdf(upper) * estimate.std_error

@@ -37,7 +37,9 @@ _MEASURE_SECONDS = 20.0  # of one opacity, as for veil.opacity
 _FIRST_SHARE = 0.5  # of the time, for the opacity of the means; the rest is for the draws
 _MOST_DRAWS = 10_000
 _MOST_PRIOR = 1e6
-_LABELS_APART = "The labels of the runs are not used, since no states were recorded: veil audit measures what observations tell of them."
+_LABELS_APART = (
+    "The labels are not used, since no states were recorded: veil audit measures what observations tell of labels."
+)
 _HIDDEN = (
     "States are hidden: counts are expected ones, which understate the uncertainty, so that no intervals are given."
 )

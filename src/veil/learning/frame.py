@@ -15,6 +15,7 @@ from .counting import transition_counts
 from .logs import UNKNOWN, Logs
 
 _MOST_NUMBERS = 2**24  # states times actions, and states times observations: 128 MiB of a table
+_MOST_LABELS = 100
 _ONLY_ACTION, _NOTHING = "step", "nothing"
 
 
@@ -79,4 +80,7 @@ def _labels(logs: Logs) -> list[str]:
     if len(labels) == 1:
         remedy = "say what is secret, by secret=… or a scenario, or leave the labels out"
         raise InputError(logs.source, [f"all runs have the label {shown(labels[0])}: {remedy}"])
+    if len(labels) > _MOST_LABELS:
+        found = f"the runs have {len(labels):,} labels, expected at most {_MOST_LABELS}, for each of which a model is fitted"
+        raise InputError(logs.source, [f"{found}: group them, or say what is secret by secret=… or a scenario"])
     return labels

@@ -220,8 +220,8 @@ def _read_csv(path: str | Path, text: str, named: Columns, unread: dict[str, Non
         if cells["time"] != str(len(run.steps)):
             wanted = f"expected {len(run.steps)}: a line for each time of a run, in order, cells empty if not known"
             raise ModelFileError(path, f"run {shown(run.name)} has time {shown(cells['time'])}, {wanted}", line)
-        values = (cells.get(kind) or None for kind in _KINDS)
-        run.steps.append(Step(line, *values, _number(cells.get("reward"), f"{path}, line {line}")))
+        reward = _number(cells.get("reward"), f"{path}, line {line}")
+        run.steps.append(Step(line, **{kind: cells.get(kind) or None for kind in _KINDS}, reward=reward))
         label = cells.get(LABEL) or None
         if None not in (run.label, label) and run.label != label:
             both = f"run {shown(run.name)} has the labels {shown(str(run.label))} and {shown(str(label))}"

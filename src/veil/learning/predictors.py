@@ -183,7 +183,8 @@ def _frequencies(code: Int[np.ndarray, "n L"]) -> sp.csr_array:
     runs = np.bincount(found.indices, minlength=found.shape[1])  # pyright: ignore[reportOptionalSubscript]
     most = np.argsort(-runs, kind="stable")[:_MOST_FEATURES]
     kept = np.sort(most[runs[most] >= _LEAST_RUNS])
-    return sp.csr_array(found[:, kept]).sqrt()
+    chosen = sp.csr_array(found[:, kept])
+    return sp.csr_array((np.sqrt(chosen.data), chosen.indices, chosen.indptr), shape=chosen.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,11 +203,11 @@ class Trees:
             return
         if len(self.samples.values) <= _FEW_VALUES:
             model = HistGradientBoostingClassifier(
-                max_iter=100, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=20, early_stopping=False,
+                max_iter=100, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=20, early_stopping=False,  # pyright: ignore[reportArgumentType]: the types are wrong
                 random_state=seed,
             )  # fmt: skip
         else:
-            model = RandomForestClassifier(60, min_samples_leaf=10, max_features=0.5, random_state=seed)
+            model = RandomForestClassifier(60, min_samples_leaf=10, max_features=0.5, random_state=seed)  # pyright: ignore[reportArgumentType]
         with threadpool_limits(1):  # threads that wait for each other on a busy machine take a hundred times as long
             model.fit(self._inputs[rows], self.samples.secret[rows])
             chances = _spread(self.samples, model, self._inputs, train)

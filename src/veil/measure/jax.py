@@ -6,7 +6,7 @@ JAX is imported when a function is made: it is an extra, `pip install 'veil[jax]
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -36,12 +36,8 @@ Value = Callable[[Chain, int], float]
 WithGradient = Callable[[Chain, int], tuple[float, Float[np.ndarray, "T C A"]]]
 
 
-class Loss(Protocol):
-    """A function of a table `(S, A)` or `(T, S, A)`, and of a seed where sequences are drawn, which JAX differentiates."""
-
-    def __call__(self, table: "jax.Array", seed: "int | jax.Array" = 0) -> "jax.Array":
-        """The value, a scalar of the table's precision."""
-        ...
+Loss = Callable[..., "jax.Array"]
+"""`loss(table, seed=0)`: a scalar of the table's precision. `seed`, which may be traced, is of drawn sequences."""
 
 
 def opacity(
@@ -151,6 +147,7 @@ class _Tables:
         defects = Defects("table")
         rows = divided_rows(table, defects)
         defects.raise_if_any()
+        assert rows is not None
         if self.memory is not None:
             return MemoryPolicy(self.memory, rows)
         return (TimedPolicy if timed else MarkovPolicy)(rows)
@@ -161,6 +158,7 @@ def _differentiable(tables: _Tables, value: Value, with_gradient: WithGradient) 
     try:
         import jax
         import jax.numpy as jnp
+        from jax.core import Tracer
     except ImportError as error:
         raise InputError("veil.jax", ["it needs JAX: pip install 'veil[jax]'"]) from error
 
@@ -198,7 +196,7 @@ def _differentiable(tables: _Tables, value: Value, with_gradient: WithGradient) 
         if given.ndim not in (2, 3) or not jnp.issubdtype(given.dtype, jnp.floating):
             found = f"an array of {given.dtype} of shape {given.shape}"
             raise InputError("table", [f"found {found}, expected floats (S, A) or (T, S, A)"])
-        if not isinstance(given, jax.core.Tracer):
+        if not isinstance(given, Tracer):
             tables.policy(np.asarray(given))  # raises InputError; within a compiled function JAX wraps it
         return bits(given, jnp.asarray(seed, dtype=jnp.int32))
 
