@@ -154,7 +154,7 @@ class Logistic:
         from sklearn.linear_model import LogisticRegression
 
         rows = _rows(train, self.samples)
-        if len(np.unique(self.samples.secret[rows])) < 2:
+        if len(np.unique(self.samples.secret[rows])) < 2 or self._inputs.shape[1] == 0:
             return
         for strength in _STRENGTHS:
             with warnings.catch_warnings(), threadpool_limits(1):

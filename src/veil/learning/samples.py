@@ -77,8 +77,13 @@ def samples_of(secrets: object, sequences: object, bins: int) -> Samples:
         defects.add(
             f"there are {len(names):,} secrets and {len(rows):,} sequences, expected one secret for each sequence"
         )
-    missing = [number for number, name in enumerate(names) if name is None or name != name]
-    defects.add_each(missing, lambda number: f"secret {number} is {names[number]!r}: leave runs without a secret out")
+    missing = [number for number, name in enumerate(names) if not _is_value(name)]
+    defects.add_each(
+        missing,
+        lambda number: (
+            f"secret {number} is {shown(str(names[number]))}, expected a name or a number: leave runs without a secret out"
+        ),
+    )
     nested = [number for number, row in enumerate(rows) if isinstance(row, str | bytes) or not _is_listable(row)]
     defects.add_each(nested, lambda number: f"sequence {number} is {rows[number]!r}, expected a list of observations")
     defects.raise_if_any()
@@ -134,6 +139,12 @@ def _is_entry(one: object) -> bool:
     if isinstance(one, float | int | np.number):
         return bool(np.isreal(one)) and math.isfinite(one)
     return one is None or isinstance(one, str)
+
+
+def _is_value(one: object) -> bool:
+    return isinstance(one, str | bool | np.bool_) or (
+        isinstance(one, float | int | np.number) and bool(np.isfinite(one))
+    )
 
 
 def _plain(one: object) -> Entry:
