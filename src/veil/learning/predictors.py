@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 
 from ..common.logs import natural_log
+from ..engine.kernel import num_columns
 from .samples import PAD, Samples
 
 Chances = Float[np.ndarray, "n Z"]
@@ -129,11 +130,6 @@ class Chains:
         return np.bincount(both[inside], minlength=(code.max() + 1) * values).reshape(-1, values).astype(float)
 
 
-def _rows(train: np.ndarray, samples: Samples) -> np.ndarray:
-    """The runs that scikit-learn is fitted on: all of them, or as many as it is given."""
-    return train[:_MOST_ROWS]
-
-
 def _spread(samples: Samples, found: Any, inputs: Any, train: np.ndarray) -> Chances:
     """The probabilities of a classifier of scikit-learn; a value that it never saw gets the share of the prior."""
     chances = np.tile(_shares(samples, train), (len(samples), 1))
@@ -153,8 +149,8 @@ class Logistic:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        rows = _rows(train, self.samples)
-        if len(np.unique(self.samples.secret[rows])) < 2 or self._inputs.shape[1] == 0:
+        rows = train[:_MOST_ROWS]
+        if len(np.unique(self.samples.secret[rows])) < 2 or num_columns(self._inputs) == 0:
             return
         for strength in _STRENGTHS:
             with warnings.catch_warnings(), threadpool_limits(1):
@@ -164,14 +160,14 @@ class Logistic:
             yield _spread(self.samples, model, self._inputs, train)
 
     @cached_property
-    def _inputs(self) -> sp.csr_matrix:
+    def _inputs(self) -> sp.csr_array:
         samples = self.samples
         times = np.broadcast_to(np.arange(samples.longest), samples.tokens.shape)
         codes = [samples.grams(order) for order in (1, 2, 3) if order <= samples.longest]
         if samples.longest > 1:
             timed = [np.where(code == PAD, PAD, code * samples.longest + times) for code in codes[:2]]
             codes += timed
-        return sp.csr_matrix(sp.hstack([_frequencies(code) for code in codes]))
+        return sp.csr_array(sp.hstack([_frequencies(code) for code in codes]))
 
 
 def _frequencies(code: Int[np.ndarray, "n L"]) -> sp.csr_array:
@@ -197,7 +193,7 @@ class Trees:
         """See `Predictor`."""
         from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
-        rows = _rows(train, self.samples)
+        rows = train[:_MOST_ROWS]
         counts = np.bincount(self.samples.secret[rows])
         if (counts > 0).sum() < 2:
             return
