@@ -64,5 +64,5 @@ def corrected(
     )
     reach = float(student.ppf(upper, len(one) - 1)) * spread
     low, high = min(bits - reach, estimate.bits) - measured, max(bits + reach, estimate.bits) + measured
-    most = max(most, estimate.bits)
+    most = float(max(most, estimate.bits))
     return Corrected(min(max(bits, 0.0), most), max(0.0, low), min(most, high))
