@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 import scipy.optimize
+from veil.planning.task import Task, Values, make_task
 
 from veil.planning.ascent import Ascent, lagrangian_slope, num_starts
 from veil.planning.policy_class import Space, make_space
 from veil.planning.starts import logits, make_starts, richest_table
-from veil.planning.task import Task, Values, make_task
 from veil.policy.tables import softmax_pull_back
 from veil.problem.problem import Problem
 

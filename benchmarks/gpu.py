@@ -13,6 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from veil.planning.sampled_values import SampleSecrecy
+from veil.planning.stochastic_state import StepPace
+from veil.planning.task import make_task
 
 import veil
 from benchmarks.common import say
@@ -27,10 +30,7 @@ from veil.engine.sequences import SequencePass
 from veil.planning.device_plan import chosen_plan
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
-from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.starts import richest_table
-from veil.planning.stochastic_state import StepPace
-from veil.planning.task import make_task
 
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
 

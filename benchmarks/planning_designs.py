@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from veil.planning.sampled_values import SampleSecrecy
+from veil.planning.stochastic import StochasticAscent
+from veil.planning.stochastic_state import DECAYS, StepPace
+from veil.planning.task import make_task
 
 from benchmarks.coarser import Lift, fewer_states, half_horizon
 from veil.common.clock import Clock, OutOfTime
 from veil.planning import stochastic
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
-from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.starts import richest_table
-from veil.planning.stochastic import StochasticAscent
-from veil.planning.stochastic_state import DECAYS, StepPace
-from veil.planning.task import make_task
 from veil.policy.markov import MarkovPolicy
 from veil.policy.policy import Policy
 from veil.policy.timed import TimedPolicy

@@ -98,6 +98,10 @@ def fitted(prior: float = 0.5) -> veil.Fitted:
     return veil.fit([{"states": ["a", "b"], "observations": ["x", "y"]}], draws=1, prior=prior)
 
 
+def audited(seed: int = 0) -> veil.Audit:
+    return veil.audit(["a", "b"] * 20, [["x"], ["y"]] * 20, predictors="counts", curve=False, seed=seed)
+
+
 def certificate(gap: float = 0.5) -> veil.Certificate:
     return veil.certify(problem(), uniform(), gap=gap, time_limit=5)
 
@@ -179,6 +183,7 @@ SAMPLES: dict[type, Sample] = {
     veil.Certificate: Sample(certificate, lambda: veil.certify(problem(), skewed(), time_limit=0.0)),
     Imported: Sample(imported, lambda: imported("else")),
     Frontier: Sample(frontier, lambda: frontier(0.25)),
+    veil.Audit: Sample(audited, lambda: audited(1)),
     veil.Fitted: Sample(fitted, lambda: fitted(0.25)),
     veil.Comparison: Sample(lambda: comparison(), lambda: comparison(2.0)),
     attack_result.Attack: Sample(attack, lambda: attack(2)),

@@ -21,8 +21,12 @@ from .formats.policies.player_file import export_player as export_player
 from .formats.pomdp.files import from_pomdp as from_pomdp
 from .formats.prism.files import from_prism as from_prism
 from .formats.scenario.load import load as load
+from .learning.audit import audit as audit
+from .learning.audit import audit_logs as audit_logs
+from .learning.audited import Audit as Audit
 from .learning.fit import fit as fit
 from .learning.fitted import Fitted as Fitted
+from .measure import jax as jax
 from .measure import measures as measures
 from .measure.attack import attack as attack
 from .measure.constrained import ConstraintValue as ConstraintValue

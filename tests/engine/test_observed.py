@@ -46,7 +46,7 @@ def random_problem(seed: int) -> veil.Problem:
     if rng.random() < 0.3:
         changes["pairs"] = [veil.Pair("start", secret=veil.InitialState())]
     if rng.random() < 0.3:
-        changes["agent_sees_observations"] = True
+        changes["agent_sees"] = "state+observations"
     return problem_with(*limits, seed=seed, **changes)
 
 

@@ -105,7 +105,7 @@ def test_a_history_policy_is_exported_too(tmp_path: Path):
     exported = 0
     for kind in ("last", "automaton", "model"):
         for seed, case in enumerate(remembering_cases(4, kind)):
-            problem = case.problem.replace(agent_sees_observations=True)
+            problem = case.problem.replace(agent_sees="state+observations")
             told = problem.agent.knows_model and len(problem.models) > 1
             model = int(np.flatnonzero(problem.secret_table.prior)[-1]) if told else None
             policy = of_histories(problem, seed)

@@ -39,6 +39,24 @@ def test_a_good_table_is_kept_to_the_bit_and_cannot_be_written_to():
         table[0, 0] = 1
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_rows_of_few_bits_are_divided_by_their_sums_and_it_is_said(kind: type):
+    """What rounding leaves is mended with a warning that says how large it was; more, and rows of 64 bits, never."""
+    theta = np.random.default_rng(0).normal(size=(50, 7))
+    exact = np.exp(theta) / np.exp(theta).sum(axis=1, keepdims=True)
+    rounded = exact.astype(kind)
+    worst = np.abs(rounded.astype(float).sum(axis=1) - 1).max()
+    with pytest.warns(UserWarning, match=rf"probabilities of \d\d bits, whose rows miss 1 by up to {worst:.2g}"):
+        policy = veil.MarkovPolicy(rounded)
+    assert policy.probabilities.dtype == np.float64
+    assert policy.probabilities.sum(axis=1) == pytest.approx(np.ones(50), abs=1e-15)
+    assert policy.probabilities == pytest.approx(exact, abs=float(np.finfo(kind).eps))
+    for wrong in (rounded * kind(1.1), rounded.astype(float)):
+        with pytest.raises(veil.InputError, match="sums to"):
+            veil.MarkovPolicy(wrong)
+    veil.MarkovPolicy(np.array([[0.5, 0.5], [0.25, 0.75]], dtype=kind))  # nothing to mend, nothing to say
+
+
 def test_a_row_that_is_no_distribution_is_named_and_not_mended():
     (defect,) = defects_of(check_table, [[1.0, 0.0], [0.5, 0.4]], MARKOV, "policy")
     assert "row (state 1)" in defect

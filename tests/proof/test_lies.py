@@ -174,7 +174,7 @@ def test_observations_of_names_that_can_be_read_in_two_ways(names: tuple[list[st
         for table, named in zip((np.eye(2), [[0.9, 0.1], [0.2, 0.8]]), names, strict=True)
     )
     problem = veil.Problem(
-        model, one, veil.LastState({1}), 2, pairs=[veil.Pair("p", two)], agent_sees_observations=True
+        model, one, veil.LastState({1}), 2, pairs=[veil.Pair("p", two)], agent_sees="state+observations"
     )
     policy = veil.MemoryPolicy.uniform(problem, veil.ObservationMemory(1, clock=False))
     claim = veil.certify(problem, policy, 1, hide="p")

@@ -7,8 +7,8 @@ from typing import TypedDict
 from .shared import SELF_TEST_FAILED, SOLVED, JsonOption, guarded, print_facts, print_json, print_table, stop
 
 _PACKAGES = (
-    "veil", "numpy", "scipy", "safetensors", "threadpoolctl", "pydantic", "typer", "rich", "jax", "optax", "gymnasium",
-    "stormpy", "matplotlib",
+    "veil", "numpy", "scipy", "safetensors", "threadpoolctl", "pydantic", "typer", "rich", "jax", "optax",
+    "scikit-learn", "gymnasium", "stormpy", "matplotlib",
 )  # fmt: skip
 # Worked out by hand (see formats/gallery/two-rooms.toml): 5/8 · log2 5 − 1 and 7/16 · h(3/7).
 _UNIFORM_BITS = 0.4512050593046013

@@ -1,4 +1,4 @@
-"""`veil fit`: a model, sensor rates or a policy from recorded runs."""
+"""`veil fit` and `veil audit`: a model, sensor rates or a policy from recorded runs; what these tell without a model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,16 +14,27 @@ from .shared import (
     open_policy,
     open_scenario,
     print_json,
+    write_text,
 )
+
+LogsArgument = Annotated[
+    str,
+    typer.Argument(metavar="LOGS", help="Recorded runs: a .csv, .jsonl or .json file.", show_default=False),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME=COLUMN,…",
+        help="Columns that are called otherwise, as run=episode,time=t,label=outcome.",
+        show_default=False,
+    ),
+]
 
 
 @guarded
 @with_changes
 def fit(
-    logs: Annotated[
-        str,
-        typer.Argument(metavar="LOGS", help="Recorded runs: a .csv, .jsonl or .json file.", show_default=False),
-    ],
+    logs: LogsArgument,
     scenario: Annotated[
         str | None,
         typer.Option(
@@ -36,7 +47,7 @@ def fit(
     what: Annotated[
         str | None,
         typer.Option(
-            help="What to estimate, separated by commas: model, sensors, policy.", show_default="all recorded"
+            help="What to estimate, separated by commas: model, sensors, policy, rewards.", show_default="all recorded"
         ),
     ] = None,
     policy: Annotated[
@@ -46,12 +57,14 @@ def fit(
     secret: Annotated[
         str | None,
         typer.Option(
-            help="Without a scenario: the secret last states, separated by commas.", show_default="each last state"
+            help="Without a scenario: the secret last states, separated by commas.",
+            show_default="the labels, or each last state",
         ),
     ] = None,
     prior: Annotated[float, typer.Option(min=0, help="Pseudo-counts of each probability, above 0.")] = 0.5,
     confidence: Annotated[float, typer.Option(min=0, max=1, help="Probability of the intervals.")] = 0.95,
-    draws: Annotated[int, typer.Option(min=1, help="Draws for the interval of the opacity: 39 or more for 95%.")] = 50,
+    columns: ColumnsOption = None,
+    draws: Annotated[int, typer.Option(min=1, help="Draws for the interval of the opacity: 20 or more.")] = 100,
     seed: SeedOption = 0,
     time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
     output: Annotated[
@@ -63,7 +76,8 @@ def fit(
 ) -> None:
     """Estimate a model, an observer's sensor rates or a policy from recorded runs, and measure what is hidden.
 
-    A CSV file has the columns run, time, state, action, observation, as veil simulate writes them; empty cells are not known.
+    A CSV file has the columns run, time, and any of state, action, observation, reward and label (of the whole run); empty
+    cells are not known. Without a scenario the labels are the secret, with a model for each.
     The folder gets scenario.toml and policy.safetensors, which the other commands read, and fit.json with every interval.
 
     Example: veil fit runs.csv --scenario patrol.toml --what sensors,policy -o fitted
@@ -86,6 +100,7 @@ def fit(
         secret=None if secret is None else LastState([name.strip() for name in secret.split(",")]),
         prior=prior,
         confidence=confidence,
+        columns=_columns(columns),
         draws=draws,
         seed=seed,
         time_limit=time_limit,
@@ -98,3 +113,70 @@ def fit(
     print(found.summary())
     if output is not None:
         print(f"written to {output}: measure it with veil measure {output / SCENARIO} {output / POLICY}")
+
+
+def _columns(text: str | None) -> dict[str, str] | None:
+    """The names of columns that `--columns` gives."""
+    from ..common.errors import InputError
+
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    for name, equals, column in pairs:
+        if not (name.strip() and equals and column.strip()):
+            raise InputError("--columns", [f"{name + equals + column!r} found, expected NAME=COLUMN, as run=episode"])
+    return {name.strip(): column.strip() for name, _, column in pairs}
+
+
+@guarded
+def audit(
+    logs: LogsArgument,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="CSV file with the label of each run: columns run and label.",
+            show_default="in the logs",
+        ),
+    ] = None,
+    columns: ColumnsOption = None,
+    confidence: Annotated[float, typer.Option(min=0, max=1, help="Probability of the intervals.")] = 0.95,
+    predictors: Annotated[
+        str | None,
+        typer.Option(help="Some of counts, chains, logistic, trees, separated by commas.", show_default="all"),
+    ] = None,
+    bins: Annotated[int, typer.Option(min=2, help="Classes for numbers that are not whole.")] = 16,
+    seed: SeedOption = 0,
+    curve: Annotated[bool, typer.Option(help="Also audit an eighth, a quarter and a half of the runs.")] = True,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="JSON file to write.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bound from below what observations leak about a secret, from recorded runs and a label of each, without a model.
+
+    A CSV file has the columns run, time, observation; the label of a run is in a column label or secret, or in another file.
+    Predictors are fitted on some runs and tested on others: what they are shown to know has leaked. There is no upper bound
+    without a model.
+
+    Example: veil audit logs.csv --labels labels.csv --columns run=episode,time=t
+    """
+    from ..formats.documents import json_text
+    from ..learning.audit import audit_logs
+
+    found = audit_logs(
+        logs,
+        labels,
+        confidence,
+        columns=_columns(columns),
+        predictors=None if predictors is None else [word.strip() for word in predictors.split(",")],
+        bins=bins,
+        seed=seed,
+        curve=curve,
+    )
+    if output is not None:
+        write_text(output, json_text(found.document()), force=True)
+    if as_json:
+        print_json(found.document())
+        return
+    print(found.summary())

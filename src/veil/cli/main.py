@@ -8,7 +8,7 @@ import typer
 
 from .compare import compare
 from .doctor import doctor
-from .fit import fit
+from .fit import audit, fit
 from .formula import formula
 from .inspect import inspect
 from .measure import measure
@@ -46,6 +46,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     observe: "Track the observer's belief as observations arrive.",
     simulate: "Simulate a policy.",
     fit: "Estimate a model, sensors or a policy from logs.",
+    audit: "Bound what observations leak, from samples alone.",
     certify: "Prove how good a policy is.",
     verify: "Check a certificate.",
     formula: "Show the automaton of a formula.",

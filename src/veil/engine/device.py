@@ -7,6 +7,9 @@ Two functions of `device_steps` are compiled, one for each direction, for each s
 import functools
 import importlib.util
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +21,7 @@ from .sequences import Posteriors
 
 # Padded neighbour lists may be this much longer than the transitions before the CPU serves better.
 _MOST_PADDING = 4.0
+_local = threading.local()
 
 
 @functools.cache
@@ -39,9 +43,20 @@ def device_memory() -> int:
     return int(statistics.get("bytes_limit", 2**33)) // 2
 
 
+@contextmanager
+def without_accelerator() -> Iterator[None]:
+    """Leave the accelerator alone in this thread: what it calls back must not wait for it."""
+    before = getattr(_local, "host_only", False)
+    _local.host_only = True
+    try:
+        yield
+    finally:
+        _local.host_only = before
+
+
 def on_accelerator(chain: Chain) -> bool:
     """Whether there is an accelerator, and the neighbour lists of a sparse chain are short enough for its layout."""
-    return accelerator() is not None and is_padded_short(chain.hidden)
+    return not getattr(_local, "host_only", False) and accelerator() is not None and is_padded_short(chain.hidden)
 
 
 def is_padded_short(hidden: Hidden) -> bool:

@@ -23,11 +23,12 @@ from ..policy.policy import Policy
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.secrets.secret import Secret
-from .coverage import interval_of, least_draws
+from .coverage import LEAST_DRAWS, corrected
 from .fitted import Fitted
 from .frame import frame
 from .hidden import expected
-from .logs import UNKNOWN, Logs, Source, read_logs
+from .labels import agreement, models_of
+from .logs import UNKNOWN, Columns, Logs, Source, read_logs
 from .parts import CHOICE, PARTS, TRANSITION, Parts, counted
 
 _JEFFREYS = 0.5
@@ -36,7 +37,9 @@ _MEASURE_SECONDS = 20.0  # of one opacity, as for veil.opacity
 _FIRST_SHARE = 0.5  # of the time, for the opacity of the means; the rest is for the draws
 _MOST_DRAWS = 10_000
 _MOST_PRIOR = 1e6
-_LABELS = ("secret", "secrets", "label", "labels")  # columns and keys that name the secret of a run
+_LABELS_APART = (
+    "The labels are not used, since no states were recorded: veil audit measures what observations tell of labels."
+)
 _HIDDEN = (
     "States are hidden: counts are expected ones, which understate the uncertainty, so that no intervals are given."
 )
@@ -51,7 +54,8 @@ def fit(
     secret: Secret | None = None,
     prior: float = _JEFFREYS,
     confidence: float = 0.95,
-    draws: int = 50,
+    columns: Columns | None = None,
+    draws: int = 100,
     seed: int = 0,
     time_limit: float | None = _SECONDS,
 ) -> Fitted:
@@ -63,33 +67,36 @@ def fit(
     emissions and policy are estimated by expectation maximisation, begun at those of the problem and of `policy`, and no
     intervals are given.
 
-    Noise in the estimates looks like information, so that the opacity of a fitted problem is biased, and that of a draw from
-    the posterior is biased by as much again. The interval of the opacity is therefore the estimate plus and minus the larger
-    distance to an end of the interval of the draws: a conservative rule, chosen by simulation and not proven.
+    Noise in the estimates looks like information, so that the opacity of a fitted problem is biased. The bias is estimated by a
+    parametric bootstrap of the whole procedure: runs are drawn from what was fitted, as many as there are of each row, and are
+    fitted and measured in turn. `Fitted.corrected_bits` is the opacity less that bias, and `opacity_interval` that of the true
+    bits; how often it held them in simulations is in `docs/fit.md`.
 
     **Arguments:**
 
-    - `logs`: a `.csv`, `.jsonl` or `.json` file, or runs `{"states": […], "actions": […], "observations": […]}`.
+    - `logs`: a `.csv`, `.jsonl` or `.json` file, or runs `{"states": […], "actions": […], "observations": […]}`, with
+      `"rewards"` and a `"label"` where they were recorded.
     - `problem`: what the runs belong to, or its scenario file: names, horizon, secret, rewards, and all that is not
-      estimated. Without it all names are those of the logs, rewards are 0 and the horizon is the longest run.
-    - `what`: `"model"` (transitions and start), `"sensors"` (emissions), `"policy"` (stationary), or several of them; by
-      default all that the logs tell, and the policy alone where no states were recorded.
+      estimated. Without it all names are those of the logs and the horizon is the longest run. Labels of the runs are the
+      secret then, with a model for each label.
+    - `what`: `"model"` (transitions and start), `"sensors"` (emissions), `"policy"` (stationary), `"rewards"` (means), or
+      several of them; by default all that the logs tell, and the policy alone where no states were recorded. Several
+      models are estimated from runs whose labels name them.
     - `policy`: that of the opacity where none is estimated; uniform by default.
-    - `secret`: only without a problem; by default the state in which the run ends.
+    - `secret`: only without a problem; by default the label of the run, or the state in which it ends if there are none.
     - `prior`: above 0; 0.5 is Jeffreys' prior. `confidence` of all intervals.
-    - `draws`, `seed`: problems and policies drawn from the posterior and measured, for the interval of the opacity. An
-      interval of 95% needs 39 or more; with fewer none is given.
+    - `columns`: the names of columns or keys that are called otherwise, as `{"run": "episode", "observation": "reading"}`.
+    - `draws`, `seed`: of the bootstrap; each is measured twice, runs drawn from it once more. Fewer than 20 give no interval.
     - `time_limit`: seconds for expectation maximisation and for measuring; fewer draws are made where it ends them.
 
     **Returns:** a `Fitted`.
 
-    Cost: linear in the logs, and `draws + 1` times that of `veil.opacity`.
+    Cost: linear in the logs, and `2 · draws + 1` times that of `veil.opacity`.
 
     **Raises:** `ModelFileError` naming file and line; `InputError`.
     """
     _check(prior, confidence, draws, seed, time_limit)
-    recorded, clock = read_logs(logs), Clock(time_limit)
-    _check_labels(recorded, told=problem is not None or secret is not None)
+    recorded, clock = read_logs(logs, columns), Clock(time_limit)
     known = _problem_of(recorded, problem, what, secret)
     if policy is not None:
         make_chain(known, policy)  # says what does not fit
@@ -97,23 +104,26 @@ def fit(
     numbered = recorded.numbered(
         {"state": known.model.states, "action": known.model.actions, "observation": known.observer.observations}
     )
-    words = _words(what, numbered, known)
+    runs = models_of(recorded, known)
+    words = _words(what, numbered, known, runs)
     names = {table for word in words for table in PARTS[word]}
     hidden = bool((numbered.state == UNKNOWN).all())
     if hidden:
         found = expected(numbered, known, acting, names, prior, clock)
         parts, likelihood, notes = found.parts, found.log_likelihood, [_HIDDEN]
     else:
-        parts = counted(numbered, known, acting, names, prior)
-        likelihood, notes = parts.log_likelihood(), _notes(parts, given=problem is not None)
+        parts = counted(numbered, known, acting, names, prior, runs)
+        likelihood, notes = parts.log_likelihood(), _notes(parts, recorded, given=problem is not None)
+    if recorded.is_labelled and (runs is None or hidden):
+        notes.append(_LABELS_APART if hidden else agreement(numbered, known))
     if recorded.unread:
         notes.append(f"Not read: {', '.join(map(shown, recorded.unread))}.")
-    wanted = least_draws(confidence)
-    means, bits = _measured(parts, draws if draws >= wanted and not hidden else 0, seed, clock)
-    if not hidden and len(bits) < wanted:
-        allowed = f"the time limit allowed {len(bits)}" if draws >= wanted else f"draws={draws}"
-        notes.append(f"No interval of the opacity: {100 * confidence:g}% need {wanted} draws or more, {allowed}.")
+    means, first, second = _measured(parts, 0 if hidden or draws < LEAST_DRAWS else draws, seed, clock)
     fitted, acting = parts.assembled(parts.mean())
+    better = None if hidden else corrected(means, first, second, confidence, _most_bits(fitted))
+    if better is None and not hidden:
+        allowed = f"the time limit allowed {len(first)}" if draws >= LEAST_DRAWS else f"draws={draws}"
+        notes.append(f"No interval of the opacity: it needs {LEAST_DRAWS} draws or more, {allowed}.")
     return Fitted(
         problem=fitted,
         policy=acting,
@@ -121,8 +131,9 @@ def fit(
         intervals=tuple(parts.intervals(None if hidden else confidence)),
         log_likelihood=likelihood,
         opacity=means,
-        opacity_interval=interval_of(means, bits, confidence, _most_bits(fitted)) if len(bits) >= wanted else None,
-        draws=len(bits),
+        corrected_bits=None if better is None else better.bits,
+        opacity_interval=None if better is None else (better.low, better.high),
+        draws=len(first),
         confidence=float(confidence),
         num_runs=recorded.num_runs,
         notes=tuple(notes),
@@ -142,18 +153,6 @@ def _check(prior: object, confidence: object, draws: object, seed: object, time_
     if time_limit is not None and not (is_number(time_limit) and time_limit >= 0):
         defects.add(f"time_limit is {time_limit!r}, expected seconds, 0 or more, or None")
     defects.raise_if_any()
-
-
-def _check_labels(logs: Logs, *, told: bool) -> None:
-    """Raise `InputError` where runs carry labels that would decide what is measured, and are not used."""
-    labels = [name for name in logs.unread if name.strip().lower() in _LABELS]
-    if not labels:
-        return
-    found = f"{shown(labels[0])} labels the runs, and fit does not use labels"
-    if (logs.state == UNKNOWN).all():
-        raise InputError(logs.source, [f"{found}: record the states that the secret is about, or leave the labels out"])
-    if not told:
-        raise InputError(logs.source, [f"{found}: say what is secret, by secret=… or a scenario, or leave them out"])
 
 
 def _most_bits(problem: Problem) -> float:
@@ -177,10 +176,13 @@ def _problem_of(logs: Logs, problem: object, what: object, secret: Secret | None
     return found
 
 
-def _words(what: str | Collection[str] | None, logs: Logs, problem: Problem) -> tuple[str, ...]:
-    """The parts to estimate, in the order of `PARTS`."""
+def _words(
+    what: str | Collection[str] | None, logs: Logs, problem: Problem, runs: np.ndarray | None
+) -> tuple[str, ...]:
+    """The parts to estimate, in the order of `PARTS`; `runs`: which of several models each run is from."""
+    several = len(problem.models) > 1 and runs is None
     if what is None:
-        return tuple(_told(logs, problem))
+        return tuple(_told(logs, problem, several=several))
     defects = Defects("fit")
     if not isinstance(what, str | Collection):
         raise InputError("fit", [f"what is {what!r}, expected some of {', '.join(map(repr, PARTS))}"])
@@ -190,8 +192,9 @@ def _words(what: str | Collection[str] | None, logs: Logs, problem: Problem) -> 
             defects.add(f"what has {word!r}, expected some of {', '.join(map(repr, PARTS))}")
     if not asked:
         defects.add(f"what is empty, expected some of {', '.join(map(repr, PARTS))}")
-    if "model" in asked and len(problem.models) > 1:
-        defects.add("the problem has several models, and the runs do not say which of them ran: leave the model out")
+    if "model" in asked and several:
+        found = "the problem has several models, and the runs do not say which of them ran"
+        defects.add(f"{found}: leave the model out, or label the runs with the names of the models")
     if "sensors" in asked and not _is_plain(problem.observer):
         defects.add("the emissions of the observer depend on time, which is not estimated: leave the sensors out")
     defects.raise_if_any()
@@ -203,16 +206,17 @@ def _is_plain(observer: Observer) -> bool:
     return observer.times is None and not observer.emissions_at
 
 
-def _told(logs: Logs, problem: Problem) -> Sequence[str]:
-    """What logs tell by default."""
+def _told(logs: Logs, problem: Problem, *, several: bool) -> Sequence[str]:
+    """What logs tell by default; `several`: whether one of several models ran, and it is not known which."""
     if (logs.state == UNKNOWN).all():
         return ["policy"]
     acts = problem.num_actions == 1 or bool((logs.action != UNKNOWN).any())
     sees = bool((logs.observation != UNKNOWN).any())
     tells = {
-        "model": acts and len(problem.models) == 1,
+        "model": acts and not several,
         "sensors": sees and _is_plain(problem.observer) and (acts or not problem.observer.on_actions),
         "policy": acts,
+        "rewards": acts and bool((~np.isnan(logs.reward)).any()),
     }
     found = [word for word, told in tells.items() if told]
     if not found:
@@ -220,30 +224,46 @@ def _told(logs: Logs, problem: Problem) -> Sequence[str]:
     return found
 
 
-def _notes(parts: Parts, *, given: bool) -> list[str]:
+def _notes(parts: Parts, logs: Logs, *, given: bool) -> list[str]:
     """What must be known of the estimates."""
     notes = []
+    paid = "" if parts.rewards is not None else "rewards are 0, and "
     if not given:
-        notes.append("No scenario was given: rewards are 0, and the horizon is that of the longest run.")
+        notes.append(f"No scenario was given: {paid}the horizon is that of the longest run.")
+    if parts.rewards is not None:
+        seen, unseen = int(parts.rewards.counts.sum() + parts.rewards.ends.sum()), np.sum(parts.rewards.counts == 0)
+        rest = f"; {int(unseen):,} pairs of state and action have none" if unseen else ""
+        notes.append(f"Rewards are the means of {seen:,} that were recorded{rest}.")
+    elif not np.isnan(logs.reward).all():
+        notes.append("The recorded rewards are not used: estimate them by what='rewards'.")
     model = parts.problem.model
     wanted = {TRANSITION: model.available.T.ravel(), CHOICE: np.ones(model.num_states, dtype=bool)}
-    unseen = [
-        f"{int(np.sum(rows & ~parts.tables[name].rows)):,} of {int(rows.sum()):,} rows of the {name} probabilities"
-        for name, rows in wanted.items()
-        if given and name in parts.tables and (rows & ~parts.tables[name].rows).any()
-    ]
-    if unseen:
-        notes.append(f"Never seen, and not estimated: {', '.join(unseen)}.")
+    unseen_rows = []
+    for name, table in parts.tables.items():
+        rows = wanted.get(table.part)
+        if not given or rows is None or len(table.rows) != len(rows) or not (rows & ~table.rows).any():
+            continue
+        unseen_rows.append(
+            f"{int(np.sum(rows & ~table.rows)):,} of {int(rows.sum()):,} rows of the {name} probabilities"
+        )
+    if unseen_rows:
+        notes.append(f"Never seen, and not estimated: {', '.join(unseen_rows)}.")
     return notes
 
 
-def _measured(parts: Parts, draws: int, seed: int, clock: Clock) -> tuple[Opacity, list[float]]:
-    """The opacity of the means, and the bits of draws from the posterior, as many as there is time for."""
+def _measured(parts: Parts, draws: int, seed: int, clock: Clock) -> tuple[Opacity, list[float], list[float]]:
+    """The opacity of the means; that of estimates from runs drawn from them; and that of estimates from runs drawn from those.
+
+    As many as there is time for.
+    """
     means = _opacity(*parts.assembled(parts.mean()), seed, _FIRST_SHARE * clock.left)
-    generator, bits = np.random.default_rng(seed), []
-    while len(bits) < draws and clock.left > 0:
-        bits.append(_opacity(*parts.assembled(parts.draw(generator)), seed, clock.left).bits)
-    return means, bits
+    generator, first, second = np.random.default_rng(seed), [], []
+    while len(second) < draws and clock.left > 0:
+        once = parts.resampled(generator)
+        twice = once.resampled(generator)
+        for one, bits in ((once, first), (twice, second)):
+            bits.append(_opacity(*one.assembled(one.mean()), seed, clock.left).bits)
+    return means, first, second
 
 
 def _opacity(problem: Problem, policy: Policy, seed: int, seconds: float) -> Opacity:

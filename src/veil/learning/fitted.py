@@ -33,8 +33,9 @@ class Fitted(Value):
     - `what`: the parts that were estimated, of `"model"`, `"sensors"`, `"policy"`.
     - `intervals`: every estimated probability with its credible interval, which is NaN where states are hidden.
     - `log_likelihood`: natural logarithm of the probability of what the estimated parts explain, at the means.
-    - `opacity`: of `policy` in `problem`; `opacity_interval`: the interval of the true bits, by `draws` problems and
-      policies from the posterior. It holds `opacity.bits`. None where states are hidden or draws were too few.
+    - `opacity`: of `policy` in `problem`, which is biased: noise in estimates looks like information. `corrected_bits`: with
+      the bias corrected by a bootstrap of `draws`; `opacity_interval`: the interval of the true bits, which holds both. None
+      where states are hidden or draws were too few.
     - `confidence`: of all intervals; `num_runs`; `notes`: what a user must know of the estimates, a sentence each.
     """
 
@@ -44,6 +45,7 @@ class Fitted(Value):
     intervals: tuple[Interval, ...]
     log_likelihood: float
     opacity: Opacity
+    corrected_bits: float | None
     opacity_interval: tuple[float, float] | None
     draws: int
     confidence: float
@@ -53,7 +55,8 @@ class Fitted(Value):
     def __repr__(self) -> str:
         found = f"{', '.join(self.what)} of {self.problem.name!r} from {self.num_runs:,} runs"
         within = "" if self.opacity_interval is None else " in {:.6g} … {:.6g}".format(*self.opacity_interval)
-        return f"Fitted({found}: {self.opacity.bits:.6g} bits{within})"
+        bits = self.opacity.bits if self.corrected_bits is None else self.corrected_bits
+        return f"Fitted({found}: {bits:.6g} bits{within})"
 
     def summary(self) -> str:
         """A small table, and what must be known of the estimates."""
@@ -70,6 +73,7 @@ class Fitted(Value):
             "confidence": self.confidence,
             "opacity": {
                 "bits": self.opacity.bits,
+                "corrected_bits": self.corrected_bits,
                 "low": low,
                 "high": high,
                 "draws": self.draws,
@@ -112,10 +116,12 @@ class Fitted(Value):
         yield "estimated", ", ".join(self.what)
         yield "probabilities", f"{len(self.intervals):,}{wide}"
         yield "log-likelihood", f"{self.log_likelihood:.6g}"
-        yield "hidden", f"{self.opacity.bits:.6f} of {self.opacity.prior_bits:.6f} bits ({self.opacity.method})"
-        if self.opacity_interval is not None:
+        prior = self.opacity.prior_bits
+        if self.corrected_bits is not None and self.opacity_interval is not None:
             low, high = self.opacity_interval
-            yield "hidden, interval", f"{low:.6f} … {high:.6f} bits ({100 * self.confidence:g}%, {self.draws} draws)"
+            yield "hidden", f"{self.corrected_bits:.6f} of {prior:.6f} bits, with the bias of the estimates corrected"
+            yield "interval", f"{low:.6f} … {high:.6f} bits ({100 * self.confidence:g}%, {self.draws} draws)"
+        yield "fitted problem", f"hides {self.opacity.bits:.6f} of {prior:.6f} bits ({self.opacity.method})"
 
 
 def check_folder(folder: str | Path) -> None:

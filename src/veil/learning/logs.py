@@ -2,13 +2,14 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from ..common.checks import MOST_LISTED, Defects, Names
 from ..common.errors import InputError, ModelFileError
@@ -23,8 +24,16 @@ _MOST_BYTES = 2**28  # about ten million steps
 _LONGEST_NAME = 1000
 _REMEDY = "fit a part of the runs"
 _KINDS = ("state", "action", "observation")
-_KEYS = {"states": "state", "actions": "action", "observations": "observation"}
+_VALUES = (*_KINDS, "reward")  # what a moment can have
+_KEYS = {"state": "states", "action": "actions", "observation": "observations", "reward": "rewards"}
 _SHAPE = '{"states": […], "actions": […], "observations": […]}'
+LABEL = "label"
+_LABELS = ("label", "labels", "secret", "secrets")  # columns and keys that name the secret of a run
+FIELDS = ("run", "time", *_VALUES, LABEL)
+"""What columns can be named for: see `read_logs`."""
+
+Columns = Mapping[str, str]
+"""The name of the column, or key, of each of some `FIELDS`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +44,16 @@ class Step:
     state: str | None = None
     action: str | None = None
     observation: str | None = None
+    reward: float = math.nan
+
+
+@dataclass(eq=False)
+class Run:
+    """One run as it was recorded: its name, its moments, and its label, if it has one."""
+
+    name: str
+    steps: list[Step] = field(default_factory=list)
+    label: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +63,8 @@ class Logs:
     **Attributes:** `names` of the states, actions and observations that occur, by kind; `state`, `action`, `observation`:
     the number of each among those names; `begins`, `ends`: whether a moment is the first or the last of its run; `line`
     of each, or its run where `unit` is "run"; `sees_actions`: whether the observations were recorded as pairs with the
-    action before them; `unread`: columns of a file, or keys of runs, that mean nothing here.
+    action before them; `reward` of each, NaN if it is not known; `runs`: the name of each run; `labels`: the label of each
+    run, None if it has none; `unread`: columns of a file, or keys of runs, that mean nothing here.
     """
 
     source: str
@@ -56,6 +76,9 @@ class Logs:
     ends: Bool[np.ndarray, " n"]
     line: Int[np.ndarray, " n"]
     sees_actions: bool
+    reward: Float[np.ndarray, " n"]
+    runs: tuple[str, ...]
+    labels: tuple[str | None, ...]
     unit: str = "line"
     unread: tuple[str, ...] = ()
 
@@ -69,6 +92,11 @@ class Logs:
         """The decisions of the longest run."""
         first, last = np.flatnonzero(self.begins), np.flatnonzero(self.ends)
         return int((last - first).max())
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether any run has a label."""
+        return any(label is not None for label in self.labels)
 
     def numbered(self, known: Mapping[str, Names]) -> "Logs":
         """The same moments, numbered as the names of a problem are.
@@ -93,29 +121,65 @@ class Logs:
         return f"{self.unit} {int(self.line[moment])}"
 
 
-def read_logs(source: Source) -> Logs:
+def read_logs(source: Source, columns: Columns | None = None) -> Logs:
     """The runs of a file, by its extension, or of a list of mappings.
 
-    - `.csv`: columns `run`, `time`, and any of `state`, `action`, `observation`; others are listed in `unread`. The times of a
-      run are 0, 1, 2, … in that order; runs may alternate. An empty cell is not known.
-    - `.jsonl`: a run on each line, `{"states": […], "actions": […], "observations": […]}`, null where not known.
+    - `.csv`: columns `run`, `time`, and any of `state`, `action`, `observation`, `reward`, `label`; others are listed in
+      `unread`. The times of a run are 0, 1, 2, … in that order; runs may alternate. An empty cell is not known.
+    - `.jsonl`: a run on each line, `{"states": […], "actions": […], "observations": […], "rewards": […], "label": …}`, null
+      where not known.
     - `.json`: one document `{"runs": […]}`, as `veil simulate --json` prints it.
+
+    The label is that of the whole run; a column or key called `secret` counts as one too.
+
+    **Arguments:** `columns`: the names of columns or keys that are called otherwise, as `{"run": "episode"}`.
 
     **Raises:** `ModelFileError` naming the file and the line; `InputError` for runs that are no mappings.
     """
     unread: dict[str, None] = {}
+    named = _checked_columns(columns)
     if not isinstance(source, str | Path):
-        return replace(_flat("logs", _from_mappings(source, unread)), unit="run", unread=tuple(unread))
+        return replace(_flat("logs", _from_mappings(source, named, unread)), unit="run", unread=tuple(unread))
     readers = {".csv": _read_csv, ".jsonl": _read_lines, ".json": _read_document}
     reader = readers.get(Path(source).suffix.lower())
     if reader is None:
-        raise ModelFileError(source, f"its extension is none of {', '.join(readers)}, which fit reads")
+        raise ModelFileError(source, f"its extension is none of {', '.join(readers)}")
     try:
-        found = _flat(str(source), reader(source, read_text(source, _MOST_BYTES, _REMEDY), unread))
+        found = _flat(str(source), reader(source, read_text(source, _MOST_BYTES, _REMEDY), named, unread))
         unit = "run" if reader is _read_document else found.unit
         return replace(found, unit=unit, unread=tuple(unread))
     except InputError as error:
         raise ModelFileError(source, "; ".join(error.defects)) from None
+
+
+def _checked_columns(columns: object) -> dict[str, str]:
+    """The names that were given, once they are known to be names of fields."""
+    if columns is None:
+        return {}
+    defects = Defects("columns")
+    if not isinstance(columns, Mapping):
+        raise InputError("columns", [f"found {columns!r}, expected names by field, as {{'run': 'episode'}}"])
+    for name, column in columns.items():
+        if name not in FIELDS:
+            defects.add(f"unknown field {name!r}, expected some of {', '.join(FIELDS)}")
+        elif not isinstance(column, str) or not column:
+            defects.add(f"{name} is {column!r}, expected the name of a column")
+    defects.raise_if_any()
+    return dict(columns)
+
+
+def label_field(names: Iterable[str], columns: Columns) -> str | None:
+    """Which of some columns or keys is the label: the one that was named, or the only one that is called as labels are.
+
+    **Raises:** `InputError` if several could be.
+    """
+    if LABEL in columns:
+        return columns[LABEL]
+    found = [name for name in names if name.strip().lower() in _LABELS]
+    if len(found) > 1:
+        words = f"{shown(found[0])} and {shown(found[1])} could both be the label of a run"
+        raise InputError("labels", [f"{words}: say which one is, as in columns={{'label': {found[0]!r}}}"])
+    return found[0] if found else None
 
 
 def _find(names: Names, name: str) -> int | None:
@@ -126,58 +190,94 @@ def _find(names: Names, name: str) -> int | None:
     return number if 0 <= number < len(names) else None
 
 
-def _read_csv(path: str | Path, text: str, unread: dict[str, None]) -> Iterator[list[Step]]:
+def read_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a CSV file that are not empty, with their numbers; all have as many cells as the first."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    runs: dict[str, list[Step]] = {}
+    width = None
     try:
-        header = [cell.strip() for cell in next(reader, [])]
-        place = _columns(path, header)
-        unread.update(dict.fromkeys(name for name in header if name not in place))
         for row in reader:
-            if not row:
+            if not row and width is not None:
                 continue
-            if len(row) != len(header):
-                found = f"{len(row)} cells, expected {len(header)}, as the first line has"
-                raise ModelFileError(path, found, reader.line_num)
-            cells = {name: csv_name(row[position].strip()) for name, position in place.items()}
-            run = runs.setdefault(cells["run"], [])
-            if cells["time"] != str(len(run)):
-                wanted = f"expected {len(run)}: a line for each time of a run, in order, with empty cells for what is not known"
+            width = len(row) if width is None else width
+            if len(row) != width:
                 raise ModelFileError(
-                    path, f"run {shown(cells['run'])} has time {shown(cells['time'])}, {wanted}", reader.line_num
+                    path, f"{len(row)} cells, expected {width}, as the first line has", reader.line_num
                 )
-            run.append(Step(reader.line_num, *(cells.get(kind) or None for kind in _KINDS)))
+            yield reader.line_num, [cell.strip() for cell in row]
     except csv.Error as error:
         raise ModelFileError(path, f"not a CSV file: {error}", reader.line_num) from None
+
+
+def _read_csv(path: str | Path, text: str, named: Columns, unread: dict[str, None]) -> Iterator[Run]:
+    rows = read_rows(path, text)
+    _, header = next(rows, (1, []))
+    place = _columns(path, header, named)
+    unread.update(dict.fromkeys(name for number, name in enumerate(header) if number not in place.values()))
+    runs: dict[str, Run] = {}
+    for line, row in rows:
+        cells = {name: csv_name(row[position]) for name, position in place.items()}
+        run = runs.setdefault(cells["run"], Run(cells["run"]))
+        if cells["time"] != str(len(run.steps)):
+            wanted = f"expected {len(run.steps)}: a line for each time of a run, in order, cells empty if not known"
+            raise ModelFileError(path, f"run {shown(run.name)} has time {shown(cells['time'])}, {wanted}", line)
+        reward = _number(cells.get("reward"), f"{path}, line {line}")
+        run.steps.append(Step(line, **{kind: cells.get(kind) or None for kind in _KINDS}, reward=reward))
+        label = cells.get(LABEL) or None
+        if None not in (run.label, label) and run.label != label:
+            both = f"run {shown(run.name)} has the labels {shown(str(run.label))} and {shown(str(label))}"
+            raise ModelFileError(path, f"{both}, expected one for the whole run", line)
+        run.label = run.label or label
     yield from runs.values()
 
 
-def _columns(path: str | Path, header: list[str]) -> dict[str, int]:
-    """The places of the columns that are read."""
-    place = {name: header.index(name) for name in ("run", "time", *_KINDS) if name in header}
-    missing = [name for name in ("run", "time") if name not in place]
+def _number(cell: object, where: str) -> float:
+    """A reward; NaN if it is not known."""
+    if cell is None or cell == "":
+        return math.nan
+    try:
+        found = math.nan if isinstance(cell, bool) else float(cell)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise InputError("logs", [f"{where}: the reward is {shown(str(cell))}, expected a finite number"])
+    return found
+
+
+def _columns(path: str | Path, header: list[str], named: Columns) -> dict[str, int]:
+    """The places of the columns that are read, by field."""
+    wanted = {name: named.get(name, name) for name in ("run", "time", *_VALUES)}
+    try:
+        label = label_field([name for name in header if name not in wanted.values()], named)
+    except InputError as error:
+        raise ModelFileError(path, "; ".join(error.defects), 1) from None
+    if label is not None:
+        wanted[LABEL] = label
+    place = {name: header.index(column) for name, column in wanted.items() if column in header}
+    missing = [name for name in ("run", "time", *named) if name not in place]
     if missing or not set(_KINDS) & set(place):
         found = ", ".join(map(shown, header[:8])) or "nothing"
-        wanted = "run, time, and any of state, action, observation"
-        raise ModelFileError(path, f"the columns are {found}, expected {wanted}", 1)
-    twice = [name for name in place if header.count(name) > 1]
+        needed = ", ".join(wanted[name] for name in ("run", "time", *(name for name in named if name not in _KINDS)))
+        kinds = ", ".join(wanted[name] for name in _KINDS)
+        remedy = "" if named else "; columns that are called otherwise are named by columns, as run=episode"
+        raise ModelFileError(path, f"the columns are {found}, expected {needed}, and any of {kinds}{remedy}", 1)
+    twice = [header[number] for number in place.values() if header.count(header[number]) > 1]
     if twice:
         raise ModelFileError(path, f"two columns are called {twice[0]!r}", 1)
     return place
 
 
-def _read_lines(path: str | Path, text: str, unread: dict[str, None]) -> Iterator[list[Step]]:
+def _read_lines(path: str | Path, text: str, named: Columns, unread: dict[str, None]) -> Iterator[Run]:
     for number, line in enumerate(text.split("\n"), 1):  # other line ends may be part of a text
         if line.strip():
-            yield _from_mapping(_parsed(path, line, number), number, f"line {number}", unread)
+            yield _from_mapping(_parsed(path, line, number), number, f"line {number}", named, unread)
 
 
-def _read_document(path: str | Path, text: str, unread: dict[str, None]) -> Iterator[list[Step]]:
+def _read_document(path: str | Path, text: str, named: Columns, unread: dict[str, None]) -> Iterator[Run]:
     document = _parsed(path, text, None)
     runs = document.get("runs") if isinstance(document, Mapping) else None
     if not isinstance(runs, list):
         raise ModelFileError(path, 'expected a document {"runs": […]}, as veil simulate --json prints it')
-    yield from _from_mappings(runs, unread)
+    yield from _from_mappings(runs, named, unread)
 
 
 def _parsed(path: str | Path, text: str, line: int | None) -> object:
@@ -187,43 +287,52 @@ def _parsed(path: str | Path, text: str, line: int | None) -> object:
         raise ModelFileError(path, f"not JSON: {error}", line) from None
 
 
-def _from_mappings(runs: object, unread: dict[str, None]) -> Iterator[list[Step]]:
+def _from_mappings(runs: object, named: Columns, unread: dict[str, None]) -> Iterator[Run]:
     if not isinstance(runs, Iterable):
         raise InputError("logs", [f"found {runs!r}, expected a file or a list of runs {_SHAPE}"])
     for number, run in enumerate(runs, 1):
-        yield _from_mapping(run, number, f"run {number}", unread)
+        yield _from_mapping(run, number, f"run {number}", named, unread)
 
 
-def _from_mapping(run: object, line: int, where: str, unread: dict[str, None]) -> list[Step]:
+def _from_mapping(run: object, line: int, where: str, named: Columns, unread: dict[str, None]) -> Run:
     """The moments of one run; actions may be one fewer than states, observations too where none is received at time 0."""
-    if not isinstance(run, Mapping) or not set(run) & set(_KEYS):
-        raise InputError("logs", [f"{where}: found {shown(str(run))}, expected {_SHAPE}"])
-    unread.update(dict.fromkeys(str(key) for key in run if key not in _KEYS))
-    columns = {kind: _entries(run.get(key), key, where) for key, kind in _KEYS.items()}
+    keys = {kind: named.get(kind, key) for kind, key in _KEYS.items()}
+    if not isinstance(run, Mapping) or not set(run) & {keys[kind] for kind in _KINDS}:
+        shape = _SHAPE if not named else "{" + ", ".join(f'"{keys[kind]}": […]' for kind in _KINDS) + "}"
+        raise InputError("logs", [f"{where}: found {shown(str(run))}, expected {shape}"])
+    label = label_field((str(key) for key in run if key not in keys.values()), named)
+    unread.update(dict.fromkeys(str(key) for key in run if key not in (*keys.values(), label)))
+    columns = {kind: _entries(run.get(keys[kind]), keys[kind], where, kind) for kind in _KINDS}
+    rewards = [_number(one, where) for one in _listed(run.get(keys["reward"]), keys["reward"], where)]
     if not any(columns.values()):
         raise InputError("logs", [f"{where}: nothing was recorded: leave the run out"])
     size = max(len(columns["state"]), len(columns["observation"]), len(columns["action"]) + (not columns["state"]))
-    for key, kind in _KEYS.items():
-        given = columns[kind]
-        allowed = {0, size, size - 1} if kind == "action" else {0, size}
+    for kind, given in (*columns.items(), ("reward", rewards)):
+        allowed = {0, size, size - 1} if kind in ("action", "reward") else {0, size}
         if len(given) not in allowed:
             remedy = ": write null for what is not known"
-            raise InputError("logs", [f"{where}: {len(given)} {key} for {size} times{remedy}"])
-        columns[kind] = given + [None] * (size - len(given))
-    return [Step(line, *moment) for moment in zip(*(columns[kind] for kind in _KINDS), strict=True)]
+            raise InputError("logs", [f"{where}: {len(given)} {keys[kind]} for {size} times{remedy}"])
+    moments = [columns[kind] + [None] * (size - len(columns[kind])) for kind in _KINDS]
+    steps = zip(*moments, rewards + [math.nan] * (size - len(rewards)), strict=True)
+    value = None if label is None else _entry(run.get(label), label, where)
+    return Run(str(line - 1), [Step(line, *moment) for moment in steps], value)
 
 
-def _entries(given: object, key: str, where: str) -> list[str | None]:
+def _listed(given: object, key: str, where: str) -> Sequence[object]:
     if given is None:
         return []
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
         raise InputError("logs", [f"{where}: {key} is {shown(str(given))}, expected a list"])
-    return [_entry(one, key, where) for one in given]
+    return list(given)
 
 
-def _entry(one: object, key: str, where: str) -> str | None:
+def _entries(given: object, key: str, where: str, kind: str) -> list[str | None]:
+    return [_entry(one, key, where, pairs=kind == "observation") for one in _listed(given, key, where)]
+
+
+def _entry(one: object, key: str, where: str, *, pairs: bool = False) -> str | None:
     """A name; a pair (action, observation) becomes the text that `veil simulate` writes for it."""
-    if key == "observations" and isinstance(one, list | tuple) and len(one) == 2:
+    if pairs and isinstance(one, list | tuple) and len(one) == 2:
         return ",".join(str(_entry(part, "", where)) for part in one)
     if one is None or one == "":
         return None
@@ -232,17 +341,17 @@ def _entry(one: object, key: str, where: str) -> str | None:
     return str(one)
 
 
-def _flat(source: str, runs: Iterable[list[Step]]) -> Logs:
+def _flat(source: str, runs: Iterable[Run]) -> Logs:
     """The columns of all runs."""
-    recorded = [run for run in runs if run]
+    recorded = [run for run in runs if run.steps]
     if not recorded:
         raise InputError(source, ["there are no runs, expected at least one"])
-    sees_actions = _are_pairs(recorded)
+    sees_actions = _are_pairs([run.steps for run in recorded])
     index: dict[str, dict[str, int]] = {kind: {} for kind in _KINDS}
     columns: dict[str, list[int]] = {kind: [] for kind in _KINDS}
     for run in recorded:
         before: str | None = None
-        for step in run:
+        for step in run.steps:
             seen = step.observation
             if sees_actions and seen is not None and before is not None:
                 seen = seen.removeprefix(f"{before},")
@@ -252,14 +361,16 @@ def _flat(source: str, runs: Iterable[list[Step]]) -> Logs:
     for kind, names in index.items():
         if any(len(name) > _LONGEST_NAME for name in names):
             raise InputError(source, [f"the name of a {kind} has more than {_LONGEST_NAME:,} characters"])
-    lengths = np.array([len(run) for run in recorded])
+    lengths = np.array([len(run.steps) for run in recorded])
     begins, ends = np.zeros(lengths.sum(), dtype=bool), np.zeros(lengths.sum(), dtype=bool)
     last = np.cumsum(lengths) - 1
     begins[last - lengths + 1], ends[last] = True, True
-    line = np.array([step.line for run in recorded for step in run])
+    line = np.array([step.line for run in recorded for step in run.steps])
     state, action, observation = (np.array(columns[kind], dtype=np.int64) for kind in _KINDS)
     names = {kind: tuple(found) for kind, found in index.items()}
-    return Logs(source, names, state, action, observation, begins, ends, line, sees_actions)
+    reward = np.array([step.reward for run in recorded for step in run.steps])
+    runs_named, labels = tuple(run.name for run in recorded), tuple(run.label for run in recorded)
+    return Logs(source, names, state, action, observation, begins, ends, line, sees_actions, reward, runs_named, labels)
 
 
 def _are_pairs(runs: Sequence[Sequence[Step]]) -> bool:

@@ -1,7 +1,7 @@
 """Tables of probabilities estimated from counts: Dirichlet posteriors of their rows, with means, intervals and draws."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -77,9 +77,28 @@ class Table:
         """The posterior mean of each entry."""
         return self._normalised(self.weight)
 
-    def draw(self, generator: np.random.Generator) -> Float[np.ndarray, " e"]:
-        """One draw of all rows from the posterior."""
-        return self._normalised(generator.standard_gamma(self.weight))
+    def resampled(self, generator: np.random.Generator) -> "Table":
+        """The posterior after other counts: as many as each row has, drawn from the means.
+
+        A multinomial draw is one binomial draw after the other, of all rows at once.
+        """
+        share, size = self.mean(), self._totals(self.count)
+        place = np.arange(len(self.row)) - np.searchsorted(
+            self.row, self.row
+        )  # within the row: entries are listed by row
+        left, rest, count = size.round().astype(np.int64), np.ones(self.shape[0]), np.zeros(len(self.row))
+        for number in range(int(place.max(initial=-1)) + 1):
+            here = np.flatnonzero(place == number)
+            row = self.row[here]
+            chance = np.where(self._is_last[here], 1.0, np.minimum(share[here] / np.maximum(rest[row], 1e-300), 1.0))
+            count[here] = generator.binomial(left[row], chance)
+            left[row] -= count[here].astype(np.int64)
+            rest[row] = np.maximum(rest[row] - share[here], 0.0)
+        return replace(self, count=count)
+
+    @cached_property
+    def _is_last(self) -> Bool[np.ndarray, " e"]:
+        return np.append(self.row[1:] != self.row[:-1], True)
 
     def ends(self, confidence: float) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, " e"]]:
         """The ends of the equal-tailed interval of each entry, whose marginal is a Beta distribution."""

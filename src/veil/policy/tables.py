@@ -1,12 +1,13 @@
 """Tables of action probabilities: checks, softmax and its adjoint, shared by all policies that have one."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ..common.checks import Defects, as_floats, check_distributions, check_shape
+from ..common.checks import SUM_TOLERANCE, Defects, as_floats, check_distributions, check_shape
 from ..problem.problem import Problem
 from .recall import Recall
 
@@ -16,9 +17,12 @@ TIMED: Axes = ("time", "state", "action")
 
 
 def check_table(probabilities: ArrayLike, axes: Axes, subject: str) -> np.ndarray:
-    """The table as a read-only array; raises `InputError` unless every row is a distribution."""
+    """The table as a read-only array; raises `InputError` unless every row is a distribution.
+
+    Rows of 32 or 16 bits that miss 1 by no more than rounding are divided by their sums, with a warning that says by how much.
+    """
     defects = Defects(subject)
-    array = as_floats(probabilities, "probabilities", defects)
+    array = divided_rows(probabilities, defects, warn=subject)
     if array is not None and check_shape(array, axes, "probabilities", defects):
         if 0 in array.shape[-2:]:
             defects.add(f"probabilities have shape {array.shape}, expected at least one state and one action")
@@ -27,6 +31,40 @@ def check_table(probabilities: ArrayLike, axes: Axes, subject: str) -> np.ndarra
     assert array is not None
     array.flags.writeable = False  # it is a copy of our own
     return array
+
+
+def divided_rows(given: ArrayLike, defects: Defects, *, warn: str = "") -> Float[np.ndarray, "*T C A"] | None:
+    """A table in float64 whose rows of 32 or 16 bits are divided by their sums, if those miss 1 by rounding alone.
+
+    A sum of A numbers that were rounded to a relative precision ε misses 1 by at most A · ε. Other rows, and tables of 64 bits,
+    are left as they are; None with the defect noted if it is no array of numbers.
+
+    **Arguments:** `warn`: what to call the table in a warning that says how far the rows missed 1; "" for none.
+    """
+    array = as_floats(given, "probabilities", defects)
+    if array is None or array.ndim == 0 or array.size == 0:
+        return array
+    slack = array.shape[-1] * _PRECISION.get(_float_bytes(given), 0.0)
+    sums = array.sum(axis=-1, keepdims=True)
+    worst = float(np.abs(sums - 1).max())
+    if SUM_TOLERANCE < worst <= slack:  # not NaN
+        array /= sums
+        if warn:
+            warnings.warn(
+                f"{warn}: probabilities of {8 * _float_bytes(given)} bits, whose rows miss 1 by up to {worst:.2g}, were divided"
+                " by their sums: convert logits to float64 before the softmax to avoid the rounding",
+                stacklevel=4,
+            )
+    return array
+
+
+_PRECISION = {4: 2.0**-23, 2: 2.0**-7}  # by bytes; of 16 bits that of bfloat16, the coarser of the two kinds
+
+
+def _float_bytes(given: object) -> int:
+    """How many bytes a number of an array takes; 8 for anything else."""
+    kind = getattr(given, "dtype", None)
+    return int(getattr(kind, "itemsize", 8)) if "float" in str(kind) else 8
 
 
 def softmax_table(theta: ArrayLike, problem: Problem | Recall | None, axes: Axes) -> Float[np.ndarray, "*T C A"]:

@@ -329,7 +329,7 @@ class Problem(Value):
         found.__dict__.update(kept)
         found.channels, found.pairs, found.quantities = channels, (), self.quantities[:1]
         known = next((one for one in self.constraints if isinstance(one, Knows)), None)
-        known = known or Knows(self.agent.register, self.agent.knows_model)
+        known = known or Knows(self.agent)
         found.constraints, found.bounds = (*self.constraints[:first], known), self.bounds[:first]
         found.about = (*self.about[:first], ("", -1))
         found._seal()
