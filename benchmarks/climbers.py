@@ -12,11 +12,16 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 import scipy.optimize
-from veil.planning.task import Task, Values, make_task
 
-from veil.planning.ascent import Ascent, lagrangian_slope, num_starts
+from veil.planning.backend import Draw
+from veil.planning.channels import Asked, make_backend
+from veil.planning.objective import Channels, Objective, Values, make_objective
+from veil.planning.options import SolveOptions
+from veil.planning.parameters import logits
 from veil.planning.policy_class import Space, make_space
-from veil.planning.starts import logits, make_starts, richest_table
+from veil.planning.schedule import num_exact_starts
+from veil.planning.starts import richest_table, spread_starts
+from veil.planning.table_methods import make_ascent
 from veil.policy.tables import softmax_pull_back
 from veil.problem.problem import Problem
 
@@ -46,8 +51,8 @@ class Record:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Counted(Task):
-    """A task that counts its evaluations and keeps the best feasible value.
+class Counted(Objective):
+    """An objective that counts its evaluations and keeps the best feasible value.
 
     A table that just misses the threshold is mixed with the richest table, as far as it takes, and evaluated again,
     so that methods which come from the infeasible side are not worse off for it.
@@ -58,7 +63,9 @@ class Counted(Task):
     safe_slack: float
     safe_score: float
 
-    def evaluate(self, tables: np.ndarray) -> Values:
+    def evaluate(
+        self, tables: np.ndarray, draw: Draw | None = None, *, gradient: bool = True, errors: float = 0.0
+    ) -> Values:
         values = self._counted(tables)
         feasible = values.feasible
         if feasible.any():
@@ -85,11 +92,11 @@ class Counted(Task):
 def climb(problem: Problem, climber: str, seed: int, limit: int) -> Record:
     """Run one contender on the stationary policies of a problem until `limit` evaluations are spent or it ends."""
     space = make_space(problem, "markov")
-    task = make_task(space)
+    task = make_objective(space, Channels((make_backend(space, Asked()),)))
     safe = richest_table(space)
     first = task.evaluate(safe[None])
-    starts = make_starts(space, safe, num_starts(task), seed)
-    plain = {part.name: getattr(task, part.name) for part in fields(task)}
+    starts = np.stack([logits(space, one, 1e-6) for one in spread_starts(space, safe, num_exact_starts(task), seed)])
+    plain = {part.name: getattr(task, part.name) for part in fields(task) if part.init}
     record = Record(limit)
     counted = Counted(
         **plain, record=record, safe=safe, safe_slack=float(first.slack.min()), safe_score=float(first.score[0])
@@ -100,8 +107,8 @@ def climb(problem: Problem, climber: str, seed: int, limit: int) -> Record:
 
 
 def own(task: Counted, starts: np.ndarray) -> None:
-    """veil's own: Adam's steps for all starts, the best four, then the best one by L-BFGS in the natural metric."""
-    method = Ascent(task, starts, task.safe[None])
+    """veil's own, from its own starts: Adam's steps that keep the bounds, then the best one by L-BFGS in the natural metric."""
+    method = make_ascent(task, task.safe, SolveOptions(starts=len(starts)))
     state = method.begin()
     while not method.is_done(state):
         state = method.advance(state)
@@ -151,7 +158,7 @@ class Runner:
 
         def merit(values: Values) -> tuple[float, np.ndarray]:
             pull = _pull(values, self.multiplier, self.penalty)
-            return float(_merit(values, self.multiplier, self.penalty)[0]), lagrangian_slope(values, pull)[0]
+            return float(_merit(values, self.multiplier, self.penalty)[0]), values.lagrangian_gradient(pull)[0]
 
         theta = _ascend(task, self.theta, merit, iterations)
         values = task.evaluate(task.space.softmax(theta)[None])
@@ -183,18 +190,6 @@ def halving(task: Counted, starts: np.ndarray) -> None:
     _finish(task, runners)
 
 
-def mixed(task: Counted, starts: np.ndarray, iterations: int = 80) -> None:
-    """veil's own climb for 80 of its 180 iterations, then L-BFGS: the best quarter 40 iterations, and so on to the end."""
-    method = Ascent(task, starts, task.safe[None])
-    state = method.begin()
-    while state.iteration < iterations:
-        state = method.advance(state)
-    values = task.evaluate(task.space.softmax(state.theta))
-    merit = _merit(values, state.multiplier, state.penalty)
-    parts = zip(state.theta, state.multiplier, merit, strict=True)
-    _finish(task, [Runner(theta, multiplier[None], state.penalty, float(one)) for theta, multiplier, one in parts])
-
-
 def _finish(task: Counted, runners: list[Runner]) -> None:
     """The best quarter goes 40 iterations further, until one is left, and that one to its end."""
     while len(runners) > 1:
@@ -220,7 +215,7 @@ def barrier(task: Counted, starts: np.ndarray) -> None:
                 for number, slack in enumerate(values.slack[0]):
                     term, pull[0, number] = _log_barrier(float(slack), 0.1 * weight)
                     value += weight * term
-                return float(values.score[0]) + value, lagrangian_slope(values, weight * pull)[0]
+                return float(values.score[0]) + value, values.lagrangian_gradient(weight * pull)[0]
 
             theta = _ascend(task, theta, merit, 40)
 
@@ -263,7 +258,7 @@ def mirror(task: Counted, starts: np.ndarray, rates: tuple[float, float] = (4.0,
             tables = space.softmax(theta)
             values = task.evaluate(tables)
             pull = _pull(values, multiplier, PENALTY)
-            slope = lagrangian_slope(values, pull)
+            slope = values.lagrangian_gradient(pull)
             slope = slope / np.stack([_visits(space, table) for table in tables])[..., None]
             slope -= np.sum(tables * slope, axis=-1, keepdims=True)
             rate = high + (low - high) * count / max(1, steps - 1)
@@ -299,14 +294,14 @@ def sequential(task: Counted, starts: np.ndarray) -> None:
 
     def slope(flat: np.ndarray) -> np.ndarray:
         table, values = at(flat)
-        return -softmax_pull_back(table, values.score_slope[0]).ravel()
+        return -softmax_pull_back(table, values.score_gradient[0]).ravel()
 
     def slack(flat: np.ndarray) -> np.ndarray:
         return at(flat)[1].slack[0]
 
     def slack_slope(flat: np.ndarray) -> np.ndarray:
         table, values = at(flat)
-        return np.stack([softmax_pull_back(table, one).ravel() for one in values.slack_slope[0]])
+        return np.stack([softmax_pull_back(table, one).ravel() for one in values.slack_gradient[0]])
 
     wanted = {"type": "ineq", "fun": slack, "jac": slack_slope}
     for theta in starts:
@@ -324,7 +319,6 @@ CLIMBERS: dict[str, Callable[[Counted, np.ndarray], None]] = {
     "veil (Adam, then L-BFGS)": own,
     "L-BFGS, augmented Lagrangian": lagrangian,
     "L-BFGS, starts in rounds": halving,
-    "Adam 80, L-BFGS in rounds": mixed,
     "interior point, L-BFGS": barrier,
     "mirror ascent": mirror,
     "SLSQP": sequential,

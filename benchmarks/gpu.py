@@ -13,9 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from veil.planning.sampled_values import SampleSecrecy
-from veil.planning.stochastic_state import StepPace
-from veil.planning.task import make_task
 
 import veil
 from benchmarks.common import say
@@ -27,9 +24,12 @@ from veil.engine.device import DevicePass, accelerator
 from veil.engine.return_range import threshold
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
+from veil.planning.backend import Draw
 from veil.planning.device_plan import chosen_plan
+from veil.planning.objective import Channels, make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
+from veil.planning.sampled_bits import Sampled
 from veil.planning.starts import richest_table
 
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
@@ -160,19 +160,24 @@ def on_device(problem: veil.Problem, memory: Any) -> Space:
 
 def iterations_a_second(side: int, horizon: int, memory: Any, sequences: int) -> str:
     """A row: how often a second one start is moved, sampling, constraint and Adam included."""
-    from veil.planning.device_ascent import DeviceAscent
+    from veil.planning.ascent import Ascent
+    from veil.planning.device_parameters import DeviceParameters
+    from veil.planning.schedule import Schedule
 
     problem = planning_grid(side, horizon)
     space = on_device(problem, memory)
-    task = make_task(space, secrecy=SampleSecrecy(space, "entropy", sequences, 0, ""))
+    objective = make_objective(space, Channels((Sampled(space, Draw(sequences, 0)),)))
     safe = space.softmax(np.zeros(space.shape))
-    method = DeviceAscent(task, safe, SolveOptions(seed=0, starts=1))
-    theta = method._parameters(safe)
-    state, pace = (theta, 0 * theta, 0 * theta, theta), StepPace(0, 0.1, 0.1, 0.01, 0.5)
+    parameters, options = DeviceParameters(objective, safe), SolveOptions(seed=0, starts=1)
+    known = space.layers.send(safe)  # pyright: ignore[reportAttributeAccessIssue]
+    method = Ascent(objective, parameters, [safe], [known], Schedule((), 10**6), options, sequences)
+    state = replace(method.begin(), check_at=10**9)
+    theta = state.theta[0]
 
     def step() -> None:
         nonlocal state
-        state = method._move(state, np.zeros(task.num_constraints), 1, sequences, pace)[0]
+        state = method.advance(state)
+        state.theta[0].block_until_ready()
 
     begin = time.perf_counter()
     step()
@@ -198,8 +203,8 @@ def rates() -> list[str]:
 def bits_of(space: Space, policy: veil.Policy, sequences: int) -> tuple[float, float]:
     """Bits and their standard error on new sequences, the same for all policies."""
     table = space.table_of(policy)
-    found = SampleSecrecy(space, "entropy", 2, 0, "").estimate(table, sequences, 12345, UNLIMITED)
-    return found.bits, found.std_error
+    found = Sampled(space, Draw(sequences, 12345))(table[None], UNLIMITED, gradient=False)
+    return float(found.bits[0]), float(found.errors[0])
 
 
 BASELINES: dict[str, Callable[[veil.Problem, Any, float], veil.Policy]] = {

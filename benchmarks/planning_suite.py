@@ -1,9 +1,9 @@
 """The planning suite: `veil.solve` beside baselines (`planning_baselines`) at equal wall time on the same machine.
 
 `python -m benchmarks.planning_suite` runs all rows, `python -m benchmarks.planning_suite floor-960 masks --seconds 30` some
-of them, and `--designs` compares ways to search on samples instead (`planning_designs`). Rows whose names end in `-held-out`
-are layouts that nothing was tuned on. Other work on the same cores slows everything: processor seconds are printed beside the
-wall time, and the seconds after which `veil.solve` had its first feasible policy.
+of them. Rows whose names end in `-held-out` are layouts that nothing was tuned on. Other work on the same cores slows
+everything: processor seconds are printed beside the wall time, and the seconds after which `veil.solve` had its first
+feasible policy.
 """
 
 import argparse
@@ -15,10 +15,8 @@ from typing import Any
 import veil
 from benchmarks.common import markdown_table, say
 from benchmarks.planning_baselines import softened, straight_line_jax, twenty_lines
-from benchmarks.planning_designs import DESIGNS, run_design
 from benchmarks.planning_problems import floor_of_rooms, masks, network, open_grid, random_masks, watched_grid
 from veil.engine.return_range import threshold
-from veil.planning.policy_class import make_space
 from veil.problem.problem import Problem
 
 
@@ -133,37 +131,17 @@ def compare_rows(names: list[str], seconds: float | None) -> str:
     return markdown_table(["problem", "states", "T", "class", "limit", *CONTENDERS], rows)
 
 
-def compare_designs(names: list[str], seconds: float | None) -> str:
-    """Each design on each row."""
-    rows = []
-    for design in DESIGNS:
-        cells = [design.words]
-        for name in names:
-            row = ROWS[name]
-            space = make_space(row.make(), row.memory)
-            begin = time.perf_counter(), time.process_time()
-            table, iterations = run_design(design, space, row.seconds if seconds is None else seconds)
-            found = measured(space.problem, space.policy(table), begin)
-            say(
-                f"{name}, {design.words}: {found.text()} bits, {iterations} iterations, processor {found.processor:.1f} s"
-            )
-            cells.append(f"{found.text()} ({iterations})")
-        rows.append(cells)
-    return markdown_table(["design: bits (iterations)", *names], rows)
-
-
 def main() -> None:
     """Run the rows named, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.planning_suite", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one or more of {', '.join(ROWS)}; all if none")
     parser.add_argument("--seconds", type=float, help="for each contender, instead of the row's own")
-    parser.add_argument("--designs", action="store_true", help="compare designs of the sampled search")
     options = parser.parse_args()
     for name in options.rows:
         if name not in ROWS:
             parser.error(f"unknown row {name!r}, expected one of {', '.join(ROWS)}")
     names = options.rows or list(ROWS)
-    print((compare_designs if options.designs else compare_rows)(names, options.seconds))
+    print(compare_rows(names, options.seconds))
 
 
 if __name__ == "__main__":

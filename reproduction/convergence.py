@@ -6,12 +6,13 @@ import numpy as np
 
 from veil import gallery
 from veil.measure.evaluate import opacity
+from veil.planning.backend import Backend
+from veil.planning.channels import Asked, make_backend
+from veil.planning.objective import Channels, Objective, make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
 from veil.planning.primal_dual import PrimalDual, PrimalDualState
 from veil.planning.starts import richest_table
-from veil.planning.task import Task, make_task
-from veil.planning.values import Secrecy
 from veil.policy.markov import MarkovPolicy
 from veil.problem.problem import Problem
 
@@ -56,12 +57,13 @@ def converge(paper: PaperResult, settings: Settings, times: Times) -> dict[str, 
 class Climb:
     """The primal-dual method step by step, so that iterates can be looked at on the way.
 
-    **Arguments:** `secrecy`: what is maximised in place of the problem's own opacity.
+    **Arguments:** `backend`: what is maximised in place of the problem's own opacity.
     """
 
-    def __init__(self, problem: Problem, options: SolveOptions, secrecy: Secrecy | None = None):
+    def __init__(self, problem: Problem, options: SolveOptions, backend: Backend | None = None):
         self.space = make_space(problem, "markov")
-        self.task: Task = make_task(self.space, secrecy=secrecy)
+        own = make_backend(self.space, Asked()) if backend is None else backend
+        self.task: Objective = make_objective(self.space, Channels((own,)))
         self.method = PrimalDual(self.task, richest_table(self.space), options)
         self.state: PrimalDualState = self.method.begin()
 

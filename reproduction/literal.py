@@ -20,6 +20,7 @@ from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.sampling import draw_events
 from veil.engine.size import tree_size
+from veil.planning.backend import Draw, Estimate
 from veil.planning.policy_class import Space
 from veil.policy.policy import Policy
 from veil.problem.problem import Problem
@@ -53,20 +54,23 @@ class LiteralObjective:
         return seen - firsts * (own + _BITS_A_NAT) + _BITS_A_NAT * total * (inverse @ self._readings.T)
 
 
-class LiteralSecrecy:
+class LiteralBits:
     """The number as something to maximise: what the paper's algorithm climbs where its formulas are followed to the letter.
 
     **Arguments:** `space` of the problem whose observer does not see o_0, since the weights of the suffixes are its joint
-    table; `readings` as for `LiteralObjective`. See `solve.values.Secrecy`.
+    table; `readings` as for `LiteralObjective`. See `veil.planning.backend.Backend`.
     """
 
     kind, reason, cost_seconds, at_once = "exact", "the paper's formulas as printed", 0.03, 1
+    most_bits = np.inf
 
     def __init__(self, space: Space, readings: Float[np.ndarray, "Z O"]):
         self._space, self._readings = space, readings
 
-    def __call__(self, tables: np.ndarray, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
-        """Values and slopes of each table."""
+    def __call__(
+        self, tables: np.ndarray, clock: Clock, draw: Draw | None = None, *, gradient: bool = True
+    ) -> Estimate:
+        """Values and gradients of each table."""
         values, slopes = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
             clock.check()
@@ -74,7 +78,7 @@ class LiteralSecrecy:
             slope = _walk(self._space.chain(table)).run(objective, gradient=True)
             assert slope is not None
             values[number], slopes[number] = objective.bits, slope
-        return values, slopes
+        return Estimate.exact(values, slopes)
 
 
 def literal_bits(unseen: Problem, policy: Policy, readings: Float[np.ndarray, "Z O"]) -> float:

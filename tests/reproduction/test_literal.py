@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from reproduction.literal import LiteralSecrecy, first_readings, literal_bits, sampled_literal_bits
+from reproduction.literal import LiteralBits, first_readings, literal_bits, sampled_literal_bits
 
 import veil
 from veil.common.clock import UNLIMITED
@@ -61,12 +61,13 @@ def test_the_sample_agrees(policy: veil.MarkovPolicy):
 
 def test_the_slope(policy: veil.MarkovPolicy):
     unseen = problem(False)
-    secrecy = LiteralSecrecy(make_space(unseen, "markov"), first_readings(unseen))
+    backend = LiteralBits(make_space(unseen, "markov"), first_readings(unseen))
     table, step = policy.probabilities[None, None], 1e-6
     change = np.random.default_rng(7).normal(size=table.shape)
     change -= change.mean(axis=-1, keepdims=True)
-    value, slope = secrecy(table, UNLIMITED)
-    ahead, behind = (secrecy(table + sign * step * change, UNLIMITED)[0][0] for sign in (1, -1))
+    found = backend(table, UNLIMITED)
+    value, slope = found.bits, found.gradient
+    ahead, behind = (backend(table + sign * step * change, UNLIMITED).bits[0] for sign in (1, -1))
     assert value[0] == pytest.approx(literal_bits(unseen, policy, first_readings(unseen)), abs=1e-12)
     assert np.vdot(slope, change) == pytest.approx((ahead - behind) / (2 * step), rel=1e-6)
 
