@@ -17,6 +17,9 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from ..problem.problem import Problem
 
 _MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted, which takes about a second
@@ -51,6 +54,7 @@ def inspect(
     document = problem_document(problem, opened.source, changes) | _size(problem) | _returns(problem) | _hiding(problem)
     if problem.pairs:
         document["pairs"] = [{"name": one.name, "min": one.min, "max": one.max} for one in problem.pairs]
+    document["plan"] = _plan(problem, opened.settings)
     document["settings"] = {
         name: memory_document(value) if name == "memory" else value for name, value in opened.settings.items()
     }
@@ -58,6 +62,18 @@ def inspect(
         print_json(document)
         return
     _show_inspected(document)
+
+
+def _plan(problem: "Problem", given: "Mapping[str, Any]") -> list[str]:
+    """How `veil solve` would search with the settings of the scenario, a sentence for each class of policies."""
+    from ..common.errors import VeilError
+    from ..planning.options import SolveOptions
+    from ..planning.plan import plan
+
+    try:
+        return plan(problem, SolveOptions(**given)).lines()
+    except VeilError as error:
+        return [str(error)]
 
 
 def _inspect_model(path: str, options: list[str] | None, as_json: bool) -> None:
@@ -221,6 +237,7 @@ def _show_inspected(found: Document) -> None:
             ("pairs", ", ".join(map(_pair_text, found.get("pairs", ()))) or None),
             ("sequences", found.get("sequences_text")),
             *(found["methods"].items()),
+            *(("search" if not number else "", line) for number, line in enumerate(found["plan"])),
             ("fingerprint", found["fingerprint"]),
         ]
     )  # fmt: skip

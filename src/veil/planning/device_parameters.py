@@ -16,7 +16,7 @@ from .device_plan import COMPILE_SECONDS
 from .iteration import Iteration
 from .objective import Objective
 from .options import SolveOptions
-from .parameters import LEAST_SHARE, LOWEST
+from .parameters import LOWEST, least_share
 from .schedule import first_batch, sampled_schedule
 from .starts import sampled_starts
 
@@ -58,7 +58,7 @@ class DeviceParameters:
 
     def __init__(self, objective: Objective, base: Float[np.ndarray, "T C A"]):
         space = objective.space
-        layers = space.layers
+        layers, self._least_share = space.layers, least_share(space)
         assert isinstance(layers, DeviceLayers)
         self._layers, self._shape = layers, space.shape
         rows = layers.rows(space.shape[0])
@@ -87,8 +87,9 @@ class DeviceParameters:
         """See `Parameters`."""
         return jnp.maximum(theta - theta.max(axis=-1, keepdims=True), LOWEST).astype(jnp.float32)
 
-    def of(self, table: Any, share: float = LEAST_SHARE) -> Any:
+    def of(self, table: Any, share: float | None = None) -> Any:
         """See `Parameters`."""
+        share = self._least_share if share is None else share
         return _logits(self._used(self._layers.send(table)), self._open, share)
 
 

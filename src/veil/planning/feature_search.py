@@ -29,7 +29,7 @@ from .feasible_start import feasible_table
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
-from .parameters import LEAST_SHARE, TableParameters
+from .parameters import TableParameters
 from .policy_class import make_space
 from .schedule import Schedule
 from .search import search, within_reach
@@ -96,7 +96,7 @@ class FeatureParameters:
         """See `Parameters`."""
         return theta
 
-    def of(self, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "P 1"]:
+    def of(self, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "P 1"]:
         """Weights that fit a table; where they miss a bound, a mixture with the safe table that keeps more of it."""
         theta = np.concatenate([one.ravel() for one in self._policy.weights])[:, None]
         for margin in _MARGINS:

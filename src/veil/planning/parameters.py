@@ -12,12 +12,20 @@ from .policy_class import Space
 LOWEST = -40.0
 """Logits below the largest by this much are zero but for rounding."""
 
-LEAST_SHARE = 0.02
-"""Share of the uniform policy in a start: no action is ruled out, and the policy stays nearly the same."""
+_SHARE, _RANDOM_ACTIONS = (
+    0.02,
+    0.2,
+)  # of the uniform policy in a start at most, and random actions of a run that it brings
 
 
-def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "T C A"]:
+def least_share(space: Space) -> float:
+    """The share of the uniform policy in a start: no action is ruled out, and four of five runs stay as they are."""
+    return min(_SHARE, _RANDOM_ACTIONS / max(1, space.hidden.horizon))
+
+
+def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "T C A"]:
     """Parameters of a table mixed with a share of the uniform one, so that no action is ruled out."""
+    share = least_share(space) if share is None else share
     uniform = space.available / space.available.sum(axis=1, keepdims=True)
     return np.where(space.available, natural_log((1 - share) * table + share * uniform), 0.0)
 
@@ -37,7 +45,7 @@ class Parameters(Protocol):
         """Parameters of the same policies, none so small that it could not grow again."""
         ...
 
-    def of(self, table: Any, share: float = LEAST_SHARE) -> Any:
+    def of(self, table: Any, share: float | None = None) -> Any:
         """Parameters `(R, A)` near a table; `InputError` where that is not possible."""
         ...
 
@@ -91,12 +99,14 @@ class TableParameters:
         """See `Parameters`: `π (g − Σ π g)` in each row."""
         rows, gradient = self.used(tables), self.used(gradient)
         rows = rows.reshape(len(rows), *(1,) * (gradient.ndim - rows.ndim), *rows.shape[1:])
-        return rows * (gradient - np.sum(rows * gradient, axis=-1, keepdims=True))
+        result = gradient - np.einsum("...a,...a->...", rows, gradient)[..., None]
+        result *= rows
+        return result
 
     def bounded(self, theta: Float[np.ndarray, "B R A"]) -> Float[np.ndarray, "B R A"]:
         """See `Parameters`."""
         return np.maximum(theta - theta.max(axis=-1, keepdims=True), LOWEST)
 
-    def of(self, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "R A"]:
+    def of(self, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "R A"]:
         """See `Parameters`."""
         return self.used(logits(self._space, table, share))

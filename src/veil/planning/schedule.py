@@ -24,6 +24,10 @@ _SECONDS_A_ROUND, _STARTS = 0.07, (4, 36)  # of all starts of one iteration, and
 # share of the first, and after how many steps 1/√k has cut the second by √2.
 _RATES, _LEAST_RATE, _HALF_RATE = (0.4, 0.2), 0.05, 100
 _SHARE_OF_ROUNDS = 0.4  # of the time limit of a search on samples, in rounds of equal length until one start is left
+_SAMPLED_STARTS, _STEPS_OF_START = (
+    (2, 6),
+    20,
+)  # least and largest number of starts on samples, and steps that each is worth
 _ROUND = (12, 100)  # least and largest number of iterations of a round
 _GRADIENT_SECONDS = 0.02  # of a gradient on the first batch, in which it is chosen
 
@@ -57,6 +61,12 @@ class Schedule:
 def num_exact_starts(objective: Objective) -> int:
     """How many starts suit the cost of an exact evaluation."""
     return int(np.clip(round(_SECONDS_A_ROUND / objective.cost_seconds), *_STARTS))
+
+
+def num_sampled_starts(seconds: float, time_limit: float) -> int:
+    """How many starts can take some steps each in the time for rounds, with so many seconds for a step."""
+    fits = _SHARE_OF_ROUNDS * time_limit / (_STEPS_OF_START * seconds)
+    return int(np.clip(fits, *_SAMPLED_STARTS))
 
 
 def exact_schedule(objective: Objective, iterations: int | None) -> Schedule:

@@ -107,7 +107,7 @@ def sampled_starts(
     As many as their share of the time allows; the safe table where there is no other.
     """
     found = list(given) + [safe] * objective.channels.has_friends  # the others hide from all
-    most = _SAMPLED_STARTS + len(found) if options.starts is None else options.starts
+    most = _SAMPLED_STARTS if options.starts is None else options.starts
     share = _SHARE_OF_GIVEN if given else _SHARE_OF_STARTS
     clock = objective.clock.share(share)
     for source in (game_starts(objective, clock), _soft(objective, objective.clock.share(share / 2))):
