@@ -200,7 +200,7 @@ def test_a_clock_of_no_steps_is_best_play():
 def test_a_clock_over_models_needs_an_agent_who_knows_which():
     models = [random_model(seed, 0.6, masked=False) for seed in (1, 2)]
     blind = infinite(models, 2, veil.WhichModel())
-    with pytest.raises(veil.InputError, match="does not know which model"):
+    with pytest.raises(veil.InputError, match="does not know its state or which model"):
         veil.expected_return(blind, random_policy(blind, 0, timed=True))
     knowing = infinite(models, 2, veil.WhichModel(agent_knows=True))
     policy = random_policy(knowing, 0, timed=True)

@@ -16,7 +16,7 @@ from veil.problem.secrets import Key, Secret, SecretTable, States
 from veil.problem.secrets.registry import SECRETS, _check
 
 CLASSES = (veil.LastState, veil.InitialState, veil.StateAt, veil.Automaton, veil.AutomatonState, veil.Holds, veil.Visited,
-           veil.FirstReached, veil.Trajectory, veil.WhichModel)  # fmt: skip
+           veil.FirstReached, veil.Trajectory, veil.WhichModel, veil.StateNow)  # fmt: skip
 MODEL = veil.Model(np.full((3, 2, 3), 1 / 3), np.zeros((3, 2)), 0, state_names=["a", "b", "c"])
 OBSERVER = veil.Observer([[1, 0], [0.5, 0.5], [0, 1]])
 STEP = {("no", "x"): "yes"}

@@ -13,15 +13,13 @@ def softmax(shape: tuple[int, ...]) -> np.ndarray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("what", ["policy", "observer", "model"])
+@pytest.mark.parametrize("what", ["observer", "model"])
 def test_rows_of_single_precision(what: str):
     """The remedy in the message, followed to the letter, makes the rows accepted."""
     rows = softmax((200, 1, 200) if what == "model" else (200, 7))
 
     def make(given: np.ndarray) -> None:
-        if what == "policy":
-            veil.MarkovPolicy(given)
-        elif what == "model":
+        if what == "model":
             veil.Model(given, np.zeros((200, 1)), 0)
         else:
             model = veil.Model(np.eye(200)[:, None], np.zeros((200, 1)), 0)

@@ -4,8 +4,6 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from .logs import log2_of_count
-
 DIGITS = 4  # after the point, of bits shown to people
 _TRIVIAL = 1e-6  # bits within which a bound is one that holds without any observation
 
@@ -36,6 +34,8 @@ def trivial_words(upper: float, values: int, prior_bits: float = math.inf) -> st
     """
     if values < 2 or not math.isfinite(upper):
         return ""
+    from .logs import log2_of_count  # NumPy, which the command line loads late
+
     if upper >= log2_of_count(values) - _TRIVIAL:
         return f"trivial: log2 of {values:,} values"
     return "trivial: H(Z), before anything is observed" if upper >= prior_bits - _TRIVIAL else ""

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..common.clock import UNLIMITED, Clock
 
-_TRIALS, _CLOSE = 40, 1e-3  # evaluations at most, and the share of the answer at which both ends are close enough
+_TRIALS, _CLOSE = 40, 1e-5  # evaluations at most, and the share of the answer at which both ends are close enough
 
 
 def mixed_until(
@@ -30,7 +30,7 @@ def mixed_until(
         elif not clock.left:
             break
         # A little beyond the zero of the line, so that the upper end moves; from both ends in turn if one is stuck.
-        part = 1.0005 * at_low / (at_low - at_high)
+        part = 1.00001 * at_low / (at_low - at_high)
         share = low + min(max(part, 1e-3), 0.9 if kept < 2 else 0.5) * (high - low)
         tried = (1 - share) * table + share * feasible
         found = slack(tried)

@@ -4,7 +4,6 @@ Everything here is a function of the objective's forecast cost, the number of st
 search ends, and never what it does before.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +82,7 @@ def exact_schedule(objective: Objective, iterations: int | None) -> Schedule:
 def sampled_schedule(starts: int, seconds: float, time_limit: float, iterations: int | None) -> Schedule:
     """That of a search on samples, whose gradients take so many seconds: half of the starts stay after each round."""
     length = LONGEST if iterations is None else iterations
-    halvings = math.ceil(math.log2(starts)) if starts > 1 else 0
+    halvings = (starts - 1).bit_length()
     rounds, left = [], starts
     for _ in range(halvings):
         fits = _SHARE_OF_ROUNDS * time_limit / (halvings * left * seconds)
