@@ -18,12 +18,13 @@ from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
 from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear
 from .iteration import Iteration, S
-from .objective import Objective, Values, start_points
+from .objective import Objective, start_points
 from .options import SolveOptions
 from .policy_class import Space, make_space
 from .second_order import first_order_gain
 from .solution import History, Solution, Status
 from .starts import richest_table
+from .values import Values
 
 # The first-order gain below which an answer is called converged, in bits.
 TOLERANCE_BITS = 1e-3

@@ -11,27 +11,28 @@ where it ends.
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from ..common.clock import Clock, OutOfTime, Progress
 from ..engine.threads import cores
+from .ascent_state import AscentState, Moved
 from .backend import Draw
 from .first_order import DECAYS, Moments, first_order_step
-from .iteration import SavedState
 from .mixing import mixed_until
-from .objective import CERTAIN, Objective, Values
+from .objective import CERTAIN, Objective
 from .options import SolveOptions
 from .parameters import Parameters
+from .ranking import distinct, without_gradients, worth
 from .schedule import Schedule
 from .second_order import Polish, begin_polish, polished
+from .values import Values
 
 CLIMB, LAST, DONE = range(3)
 
-_ALIKE = 1e-3  # starts whose bits, and returns in units of their range, differ by less have found the same optimum
 # Of samples: sequences of a gradient at most; pure noise keeps (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its
 # mean, so a batch is doubled below twice that, after so many steps.
 MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
@@ -50,58 +51,6 @@ _LEAST_WEIGHT = 0.02  # of the newest parameters in their average
 _FIRST_COMPARED = 128  # sequences on which tables are compared before there are iterations
 _SHARE_OF_LAST = 0.4  # of a time limit, that is kept for the last start
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
-
-
-@dataclass(frozen=True, eq=False)
-class AscentState(SavedState):
-    """Everything a search needs to go on: numbers and arrays only, so that it can be written down and taken up again.
-
-    `theta`, `mean`, `square`, `multiplier` and `average` have one array for each group of starts that is evaluated together;
-    `aside` and `aside_worth` are those that were set aside. `begun`: the iteration at which the present ones began;
-    `slower`: by what steps were cut after noise had led the search away;
-    `exploring`: whether the present one was set aside before and has not come to the best answer yet; `leader`: the group that
-    leads.
-    """
-
-    phase: int
-    round: int
-    iteration: int
-    inside: int
-    begun: int
-    batch: int
-    check_at: int
-    idle: int
-    exploring: int
-    leader: int
-    lacking: float
-    slower: float
-    theta: Sequence[Any]
-    mean: Sequence[Any]
-    square: Sequence[Any]
-    multiplier: Sequence[Float[np.ndarray, "b K"]]
-    average: Sequence[Any]
-    aside: Sequence[Any]
-    aside_multiplier: Float[np.ndarray, "n K"]
-    best: Float[np.ndarray, "T C A"]
-    best_theta: Any
-    best_score: float
-    best_multiplier: Float[np.ndarray, " K"]
-    leading: Float[np.ndarray, "T C A"]
-    polish: dict[str, Any]
-    history: Float[np.ndarray, "k 6"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Moved:
-    """A group after a step, with the tables and values where it was taken."""
-
-    theta: Any
-    mean: Any
-    square: Any
-    multiplier: Float[np.ndarray, "b K"]
-    average: Any
-    tables: Any
-    values: Values
 
 
 class Ascent:
@@ -245,7 +194,7 @@ class Ascent:
         after = replace(state, iteration=state.iteration + 1, inside=state.inside + 1, **parts)
         return after, [(one.tables, one.values) for one in found]
 
-    def _moved(self, state: AscentState, number: int, rate: float) -> "_Moved":
+    def _moved(self, state: AscentState, number: int, rate: float) -> "Moved":
         """One group after a step."""
         objective, theta, count = self.objective, state.theta[number], state.iteration - state.begun
         tables = self.parameters.tables(theta)
@@ -264,7 +213,7 @@ class Ascent:
         if state.average:
             weight = max(_LEAST_WEIGHT, 2 / (count + 2))
             average = state.average[number] + weight * (theta - state.average[number])
-        return _Moved(theta, moments.mean, moments.square, moments.multiplier, average, tables, values)
+        return Moved(theta, moments.mean, moments.square, moments.multiplier, average, tables, values)
 
     def _draw(self, state: AscentState, number: int) -> Draw | None:
         """The sequences of one gradient: fresh ones in each iteration."""
@@ -277,7 +226,7 @@ class Ascent:
         """With one more line of history, that of the policy that leads; on exact values also the best feasible one so far."""
         objective, clock = self.objective, self.objective.clock
         multipliers = np.concatenate(list(state.multiplier))
-        values = _without_gradients([one for _, one in found])
+        values = without_gradients([one for _, one in found])
         leader = values.best
         if not objective.is_sampled:
             tables = found[0][0]
@@ -289,9 +238,9 @@ class Ascent:
                     best_multiplier=multipliers[leader],
                 )
             # What is best but for a slight infeasibility is worth more than what is feasible by chance.
-            state = replace(state, leading=tables[int(np.argmax(_worth(values, multipliers)))])
+            state = replace(state, leading=tables[int(np.argmax(worth(values, multipliers)))])
         else:
-            leader = int(np.argmax(_worth(values, multipliers)))
+            leader = int(np.argmax(worth(values, multipliers)))
         price = objective.price(multipliers[leader])
         bits, returns = float(values.bits[leader]), float(values.returns[leader])
         phase = "choosing" if state.phase == CLIMB and len(multipliers) > 1 else "sampling"
@@ -324,9 +273,9 @@ class Ascent:
             return state
         tables = [self.parameters.tables(theta) for theta in state.theta]
         draw = Draw(_CHECKED[0], self._options.seed + 1) if objective.is_sampled else None
-        values = _without_gradients([objective.evaluate(one, draw, gradient=False) for one in tables])
+        values = without_gradients([objective.evaluate(one, draw, gradient=False) for one in tables])
         price = np.tile(multipliers.max(axis=0, initial=0.0), (len(multipliers), 1))
-        order = _distinct(values, _worth(values, price), objective.unit)
+        order = distinct(values, worth(values, price), objective.unit)
         kept, others = order[:count], order[count:]
         if not objective.is_sampled:
             moments = Moments(state.mean[0], state.square[0], state.multiplier[0], 0).part(kept)
@@ -539,28 +488,3 @@ class Ascent:
                 "sequences": f"{self._first_batch} to {MOST_BATCH} for each gradient",
             }
         return found
-
-
-def _without_gradients(values: list[Values]) -> Values:
-    """Several evaluations as one, without gradients."""
-    bare = list[Values]()
-    for one in values:
-        none = np.zeros((len(one.score), 0))
-        bare.append(replace(one, score_gradient=none, slack_gradient=none))
-    return bare[0] if len(bare) == 1 else Values.joined(bare)
-
-
-def _worth(values: Values, multiplier: Float[np.ndarray, "B K"]) -> Float[np.ndarray, " B"]:
-    """What tables are worth once they are feasible: violations are charged above their prices."""
-    return values.score + np.sum(np.minimum(values.slack, 0.0) * (1.0 + 2 * multiplier), axis=1)
-
-
-def _distinct(values: Values, worth: Float[np.ndarray, " B"], unit: float) -> Int[np.ndarray, " B"]:
-    """The tables in the order of what they are worth; those that are as good as a better one come last."""
-    order = np.argsort(-worth, kind="stable")
-    marks = np.column_stack([values.bits, values.returns / unit])
-    first: list[int] = []
-    for index in order.tolist():
-        if all(np.abs(marks[index] - marks[other]).max() > _ALIKE for other in first):
-            first.append(index)
-    return np.array(first + [index for index in order.tolist() if index not in first])

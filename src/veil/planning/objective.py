@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.workers import ALONE, Team
@@ -20,6 +20,7 @@ from ..engine.return_range import return_extremes, threshold
 from ..problem.return_rounding import return_rounding
 from .backend import Backend, Draw, Estimate, Sum, Tables, evaluated, samples_of
 from .policy_class import Space
+from .values import Values
 
 # A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
 SUMMED_BITS = 2e-12
@@ -71,90 +72,6 @@ class Channels:
     def has_friends(self) -> bool:
         """Whether fewer bits of some column are wanted."""
         return any(one.sign < 0 for one in self.wanted) or any(factor < 0 for factor, _ in self.terms)
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """One evaluation of B tables. A table is feasible where all of its K slacks are 0 or more.
-
-    `score` is maximised; slacks are in units of the range of the bounded quantity, so that multipliers of different
-    problems are of one size. `bits` of the own channel and `returns` are in their own units. The multipliers of the first
-    `num_least` slacks are weights that sum to one. Gradients are empty where they were not asked for.
-    """
-
-    score: Float[np.ndarray, " B"]
-    slack: Float[np.ndarray, "B K"]
-    bits: Float[np.ndarray, " B"]
-    returns: Float[np.ndarray, " B"]
-    score_gradient: Any
-    slack_gradient: Any
-    num_least: int = 0
-
-    def multipliers(self, before: Float[np.ndarray, "B K"], penalty: float) -> Float[np.ndarray, "B K"]:
-        """Those that the augmented Lagrangian takes over: `max(0, μ − ρ s)`, or the weights nearest to `μ − ρ s`."""
-        return possible_multipliers(before - penalty * self.slack, self.num_least)
-
-    def merit(self, multiplier: Float[np.ndarray, "B K"], penalty: float) -> Float[np.ndarray, " B"]:
-        """The augmented Lagrangian: `score + min_p Σ_k p_k s_k + (p_k − μ_k)² / 2ρ` over possible multipliers p."""
-        new, count = self.multipliers(multiplier, penalty), self.num_least
-        found = self.score - np.sum((new**2 - multiplier**2)[:, count:], axis=1) / (2 * penalty)
-        if count:
-            moved = (new - multiplier)[:, :count]
-            found = found + np.sum(new[:, :count] * self.slack[:, :count] + moved**2 / (2 * penalty), axis=1)
-        return found
-
-    def lagrangian_gradient(self, multiplier: Float[np.ndarray, "B K"]) -> Tables:
-        """`∂score + Σ_k multiplier_k ∂s_k`."""
-        return self.score_gradient + np.einsum("bk,bktca->btca", multiplier, self.slack_gradient)
-
-    @property
-    def feasible(self) -> np.ndarray:
-        """Which tables meet every bound, `(B,)`; no tolerance."""
-        return np.all(self.slack >= 0, axis=1)
-
-    def as_good(self, tolerance: float = 0.0) -> Int[np.ndarray, " n"]:
-        """The tables that are as good as the best, but for `tolerance`.
-
-        Feasible tables come first and are compared by score; without any, tables are compared by their worst slack.
-        """
-        feasible = np.flatnonzero(self.feasible)
-        if len(feasible):
-            return feasible[self.score[feasible] >= self.score[feasible].max() - tolerance]
-        worst = self.slack.min(axis=1)
-        return np.flatnonzero(worst >= worst.max() - tolerance)
-
-    @property
-    def best(self) -> int:
-        """The first of the best tables."""
-        return int(self.as_good()[0])
-
-    def part(self, chosen: np.ndarray) -> "Values":
-        """Some of the tables."""
-        return replace(self, **{name: getattr(self, name)[chosen] for name in _ARRAYS})
-
-    @staticmethod
-    def joined(parts: "list[Values]") -> "Values":
-        """Of all the tables of several evaluations."""
-        return replace(parts[0], **{n: np.concatenate([getattr(part, n) for part in parts]) for n in _ARRAYS})
-
-
-_ARRAYS = ("score", "slack", "bits", "returns", "score_gradient", "slack_gradient")
-
-
-def possible_multipliers(moved: Float[np.ndarray, "B K"], num_least: int) -> Float[np.ndarray, "B K"]:
-    """The nearest possible multipliers: 0 or more, the first `num_least` weights that sum to one."""
-    found = np.maximum(0.0, moved)
-    if num_least:
-        found[:, :num_least] = nearest_weights(moved[:, :num_least])
-    return found
-
-
-def nearest_weights(points: Float[np.ndarray, "B n"]) -> Float[np.ndarray, "B n"]:
-    """The nearest point of the simplex, `w ≥ 0` and `Σ w = 1`, to each point: `max(0, x − t)` with t by sorting."""
-    falling = -np.sort(-points, axis=1)
-    shift = (np.cumsum(falling, axis=1) - 1) / np.arange(1, points.shape[1] + 1)
-    last = np.sum(falling > shift, axis=1) - 1
-    return np.maximum(0.0, points - shift[np.arange(len(points)), last][:, None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,10 +25,11 @@ from ..policy.tables import softmax_pull_back
 from .backend import Draw, evaluated
 from .channels import Asked, make_sampled
 from .mixing import mixed_until
-from .objective import Objective, Values
+from .objective import Objective
 from .options import Optimizer, SolveOptions
 from .parameters import logits
 from .soft_starts import soft_starts
+from .values import Values
 
 # The steps where none are given. η of the plain step grows with the rows of the policy's table, among which the gradient is
 # shared out: 10.8 for the 36 states of the paper, whose problems begin to oscillate at about 50. Optax's optimizers set

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .iteration import SavedState
-from .objective import Objective, Values
+from .objective import Objective
 from .parameters import TableParameters
+from .values import Values
 
 GAP_BITS = 1e-5
 """Of the best first-order change, below which a policy is called stationary."""

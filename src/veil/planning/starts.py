@@ -104,19 +104,17 @@ def sampled_starts(
 ) -> list[Float[np.ndarray, "T C A"]]:
     """Tables to begin from where evaluations are samples: those given, those of convex games, and soft policies.
 
-    As many as their share of the time allows; the safe table where there is no other.
+    The first is of the game that promises most, the second a soft one, since the two kinds lead to different optima. As many
+    as their share of the time allows; the safe table where there is no other.
     """
     found = list(given) + [safe] * objective.channels.has_friends  # the others hide from all
     most = _SAMPLED_STARTS if options.starts is None else options.starts
     share = _SHARE_OF_GIVEN if given else _SHARE_OF_STARTS
     clock = objective.clock.share(share)
-    for source in (game_starts(objective, clock), _soft(objective, objective.clock.share(share / 2))):
+    games, soft = game_starts(objective, clock), _soft(objective, objective.clock.share(share / 2))
+    for source, count in ((games, 1), (soft, 1), (games, most), (soft, most)):
         with contextlib.suppress(OutOfTime):
-            while len(found) < most:
-                table = next(source, None)
-                if table is None:
-                    break
-                found.append(table)
+            found += itertools.islice(source, max(0, min(count, most - len(found))))
     return found[:most] or [safe]
 
 

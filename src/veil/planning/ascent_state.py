@@ -1,0 +1,63 @@
+"""Where the default method stands: numbers and arrays only, so that a search can be written down and taken up again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from .iteration import SavedState
+from .values import Values
+
+
+@dataclass(frozen=True, eq=False)
+class AscentState(SavedState):
+    """Everything a search needs to go on: numbers and arrays only, so that it can be written down and taken up again.
+
+    `theta`, `mean`, `square`, `multiplier` and `average` have one array for each group of starts that is evaluated together;
+    `aside` and `aside_worth` are those that were set aside. `begun`: the iteration at which the present ones began;
+    `slower`: by what steps were cut after noise had led the search away;
+    `exploring`: whether the present one was set aside before and has not come to the best answer yet; `leader`: the group that
+    leads.
+    """
+
+    phase: int
+    round: int
+    iteration: int
+    inside: int
+    begun: int
+    batch: int
+    check_at: int
+    idle: int
+    exploring: int
+    leader: int
+    lacking: float
+    slower: float
+    theta: Sequence[Any]
+    mean: Sequence[Any]
+    square: Sequence[Any]
+    multiplier: Sequence[Float[np.ndarray, "b K"]]
+    average: Sequence[Any]
+    aside: Sequence[Any]
+    aside_multiplier: Float[np.ndarray, "n K"]
+    best: Float[np.ndarray, "T C A"]
+    best_theta: Any
+    best_score: float
+    best_multiplier: Float[np.ndarray, " K"]
+    leading: Float[np.ndarray, "T C A"]
+    polish: dict[str, Any]
+    history: Float[np.ndarray, "k 6"]
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """A group after a step, with the tables and values where it was taken."""
+
+    theta: Any
+    mean: Any
+    square: Any
+    multiplier: Float[np.ndarray, "b K"]
+    average: Any
+    tables: Any
+    values: Values
