@@ -25,7 +25,7 @@ from .first_order import DECAYS, Moments, first_order_step
 from .mixing import mixed_until
 from .objective import CERTAIN, Objective
 from .options import SolveOptions
-from .parameters import Parameters
+from .parameters import Parameters, TableParameters
 from .ranking import distinct, without_gradients, worth
 from .schedule import Schedule
 from .second_order import Polish, begin_polish, polished
@@ -302,18 +302,21 @@ class Ascent:
     def _last_phase(self, state: AscentState) -> AscentState:
         if not self.schedule.last:
             return replace(state, phase=DONE)
-        begun = begin_polish(self.objective, self._table_parameters(), state.theta[0], state.multiplier[0])
+        begun = begin_polish(self.objective, self._as_tables, state.theta[0], state.multiplier[0])
         return replace(state, phase=LAST, polish=begun.arrays())
 
     def _polished(self, state: AscentState) -> AscentState:
         polish = Polish.of(state.polish)
-        after, tables, values, multiplier = polished(self.objective, self._table_parameters(), polish)
+        after, tables, values, multiplier = polished(self.objective, self._as_tables, polish)
         state = replace(state, iteration=state.iteration + 1, theta=[after.theta], multiplier=[multiplier])
         state = self._noted(state, [(tables, values)], 0.0)
         done = after.done or after.inside >= self.schedule.last
         return replace(state, multiplier=[after.multiplier], polish=after.arrays(), phase=DONE if done else LAST)
 
-    def _table_parameters(self) -> Any:
+    @property
+    def _as_tables(self) -> TableParameters:
+        """The parameters, which are of tables wherever gradients are exact."""
+        assert isinstance(self.parameters, TableParameters)
         return self.parameters
 
     # The last one, on samples.

@@ -23,7 +23,6 @@ from .starts import sampled_starts
 # Seconds for each state, time and sequence of a step on an H200 (measured: 2.2e-11 to 3e-11), and for each number of a
 # table that comes from the device and is evaluated on the host (12 to 20 s for 250 million).
 _PER_MESSAGE, _PER_NUMBER = 2.5e-11, 1e-7
-_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 
 
 @partial(jax.jit, static_argnames="shape")
