@@ -4,8 +4,8 @@ from typing import Any
 
 from veil import gallery
 from veil.game.solve import GameResult
-from veil.planning.soft import PAPER_TEMPERATURES, soft_policy
 from veil.problem.problem import Problem
+from veil.tradeoffs.soft import PAPER_TEMPERATURES, soft_policy
 
 from .layouts import SOFT_DISCOUNT
 from .measured import measure, play_game

@@ -7,11 +7,11 @@ import numpy as np
 
 from veil.engine.return_range import max_return
 from veil.measure.evaluate import expected_return, opacity
-from veil.planning.soft import PAPER_TEMPERATURES, soft_policy
 from veil.problem.grid.sensors import Cell, Sensor
 from veil.problem.grid.world import GridWorld
 from veil.problem.problem import Problem
 from veil.problem.secrets.initial_state import InitialState
+from veil.tradeoffs.soft import PAPER_TEMPERATURES, soft_policy
 
 from .published import (
     BASELINE_BELOW_BITS,

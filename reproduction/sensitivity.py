@@ -5,8 +5,8 @@ from typing import Any
 
 from veil.engine.return_range import max_return
 from veil.measure.evaluate import expected_return, opacity
-from veil.planning.soft import PAPER_TEMPERATURES, soft_policy
 from veil.problem.problem import Problem
+from veil.tradeoffs.soft import PAPER_TEMPERATURES, soft_policy
 
 from .layouts import SOFT_DISCOUNT, PaperGrid, admissible_layouts
 from .measured import search

@@ -36,6 +36,7 @@ TESTS = {
     "measure": ["tests/measure", "tests/laws"],
     "game": ["tests/game"],
     "planning": ["tests/planning"],
+    "tradeoffs": ["tests/tradeoffs"],
 }
 SETTINGS = """
 [tool.mutmut]

@@ -20,6 +20,7 @@ ROOMS = (
     "game",
     "proof",
     "planning",
+    "tradeoffs",
     "formats",
     "learning",
     "report",
@@ -29,8 +30,8 @@ ROOMS = (
 )
 VERIFIER = "veil.proof.verify"
 # What computes policies, measures and bounds; the verifier imports none of it, directly or through other modules.
-NOT_IN_THE_VERIFIER = ("veil.engine", "veil.measure", "veil.game", "veil.planning", "veil.proof.certify",
-                       "veil.proof.observers", "jax", "jaxlib", "numba")  # fmt: skip
+NOT_IN_THE_VERIFIER = ("veil.engine", "veil.measure", "veil.game", "veil.planning", "veil.tradeoffs",
+                       "veil.proof.certify", "veil.proof.observers", "jax", "jaxlib", "numba")  # fmt: skip
 HOME_OF_LOGARITHMS = "veil.common.logs"
 LOGARITHMS = {"log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "logsumexp", "xlogy", "xlog1py", "entr",
               "rel_entr", "kl_div", "entropy"}  # fmt: skip

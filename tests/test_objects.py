@@ -16,9 +16,9 @@ from veil.formats.imported import Imported
 from veil.game.solve import solve_game
 from veil.measure import attack_result
 from veil.measure.measures import JointTable, Quantities
-from veil.planning.compare import ComparedClass
-from veil.planning.frontier import Frontier, FrontierPoint
 from veil.planning.solution import History
+from veil.tradeoffs.compare import ComparedClass
+from veil.tradeoffs.frontier import Frontier, FrontierPoint
 
 
 @dataclass(frozen=True)

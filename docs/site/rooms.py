@@ -18,6 +18,7 @@ ROOMS = (
     ("game", "the best of all policies", "solve, windows, refine, responses, rules"),
     ("proof", "how good is it, provably", "certify (veil.certify), verify (veil.verify)"),
     ("planning", "how to hide more", "solve (veil.solve), search, ascent, primal_dual"),
+    ("tradeoffs", "what hiding costs", "frontier, compare, design, soft"),
     ("formats", "files in and out", "scenario, gallery, results, pomdp, drn, prism"),
     ("learning", "what was recorded", "fit (veil.fit), logs, tables, hidden"),
     ("report", "what people look at", "html, plot (veil.plot), scene"),

@@ -37,13 +37,8 @@ from .measure.evaluate import opacity_gradient as opacity_gradient
 from .measure.pairs import PairValue as PairValue
 from .measure.pairs import pair_values as pair_values
 from .measure.result import Opacity as Opacity
-from .planning import soft as soft
 from .planning.belief_search import QueryPlan as QueryPlan
 from .planning.belief_search import best_queries as best_queries
-from .planning.compare import Comparison as Comparison
-from .planning.compare import compare as compare
-from .planning.design import design_sensors as design_sensors
-from .planning.frontier import frontier as frontier
 from .planning.solution import Solution as Solution
 from .planning.solution import Status as Status
 from .planning.solve import solve as solve
@@ -87,6 +82,11 @@ from .proof.verify import verify as verify
 from .report import plot as plot
 from .study.definition import Study as Study
 from .study.table import StudyResult as StudyResult
+from .tradeoffs import soft as soft
+from .tradeoffs.compare import Comparison as Comparison
+from .tradeoffs.compare import compare as compare
+from .tradeoffs.design import design_sensors as design_sensors
+from .tradeoffs.frontier import frontier as frontier
 
 __version__: str
 __all__: list[str]

@@ -21,10 +21,10 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
-    from ..planning.frontier import Frontier
     from ..planning.solution import Solution
     from ..problem.problem import Problem
     from ..report.answer import Answer
+    from ..tradeoffs.frontier import Frontier
 
     _Subject = tuple[Problem, Answer, Path, Path | None]
 

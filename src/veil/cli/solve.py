@@ -38,10 +38,10 @@ from .shared import (
 
 if TYPE_CHECKING:
     from ..common.settings import Given
-    from ..planning.frontier import Frontier
     from ..planning.options import MemoryName
     from ..planning.solution import Solution, Status
     from ..policy.memories import Memory
+    from ..tradeoffs.frontier import Frontier
 
 
 @guarded

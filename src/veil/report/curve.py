@@ -12,11 +12,11 @@ from ..common.files import read_whole
 from ..common.settings import Given
 from ..common.text import parse_json
 from ..formats.results.curve import FORMAT as CURVE
-from ..planning.frontier import Frontier, frontier
-from ..planning.moved_bound import RETURN
 from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
+from ..tradeoffs.frontier import Frontier, frontier
+from ..tradeoffs.moved_bound import RETURN
 
 Points = Sequence[tuple[float, float]]
 

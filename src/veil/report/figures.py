@@ -4,9 +4,9 @@ from pathlib import Path
 
 from ..common.errors import InputError
 from ..formats.results.folder import Result
-from ..planning.frontier import Frontier
 from ..planning.solution import Solution
 from ..problem.problem import Problem
+from ..tradeoffs.frontier import Frontier
 from . import plot
 from .answer import Answer, make_answer
 from .curve import read_curve

@@ -20,12 +20,12 @@ from ..measure.attack import attack
 from ..measure.attack_result import Attack
 from ..measure.given_secret import shown_return_given_secret
 from ..measure.measures import Event
-from ..planning.frontier import Frontier
 from ..planning.solution import Solution
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..proof.certificate import Certificate
+from ..tradeoffs.frontier import Frontier
 from .answer import Answer, Claim, bits_text, make_answer, verdict
 from .assets import asset, figures_script
 from .behaviour import behave

@@ -9,12 +9,12 @@ from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.rounding import upper_text
 from ..engine.filter import Observation
-from ..planning.frontier import Frontier
-from ..planning.moved_bound import RETURN
 from ..planning.solution import History, Solution
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from ..tradeoffs.frontier import Frontier
+from ..tradeoffs.moved_bound import RETURN
 from .areas import value_colours
 from .behaviour import behave
 from .cells import find_cells

@@ -70,8 +70,8 @@ def _sweep(folder: Path, run: RunDocument, scenario: "Scenario") -> None:
     from ..common.settings import settings
     from ..formats.documents import json_text
     from ..formats.results.curve import FORMAT, curve_document
-    from ..planning.frontier import frontier
     from ..planning.options import FrontierOptions
+    from ..tradeoffs.frontier import frontier
 
     known = settings(FrontierOptions)
     chosen = {name: value for name, value in scenario.settings.items() if name in known}
@@ -91,8 +91,8 @@ class _Reporter:
         self._last, self._phase = -math.inf, ""
 
     def __call__(self, news: "Progress") -> None:
-        from ..planning.frontier import POINT
         from ..proof.certify import PROVING
+        from ..tradeoffs.frontier import POINT
 
         now = time.monotonic()
         if news.phase == POINT or news.phase != self._phase or now - self._last >= _REPORT_SECONDS:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from ...planning.frontier import Frontier
-from ...planning.moved_bound import RETURN
 from ...problem.problem import Problem
+from ...tradeoffs.frontier import Frontier
+from ...tradeoffs.moved_bound import RETURN
 from .document import opacity_document, problem_document
 
 FORMAT = "veil-frontier-1"

@@ -18,11 +18,11 @@ from ..common.text import in_parentheses
 from ..common.values import Value
 from ..engine.feasibility import check_constraints
 from ..measure.pairs import pair_values
+from ..planning.game_method import search_game
+from ..planning.solution import Solution
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.trivial import trivial_bound
-from .game_method import search_game
-from .solution import Solution
 
 DesignGoal = Literal["opaque", "transparent"]
 _MOST_SETS = 64  # designs up to which all are evaluated

@@ -9,19 +9,19 @@ from ..common.suggest import suggestion
 from ..engine.additive import expected_sums
 from ..engine.feasibility import strictest_bound, target, targets
 from ..measure.constrained import quantity_values
+from ..planning.ascent import Ascent
+from ..planning.feasible_start import feasible_table
+from ..planning.objective import Channels, make_objective
+from ..planning.options import SolveOptions
+from ..planning.parameters import TableParameters
+from ..planning.policy_class import Space, make_space
+from ..planning.schedule import exact_schedule
+from ..planning.solution import Solution
+from ..planning.starts import richest_table, spread_starts
 from ..policy.policy import Policy
 from ..problem.constraints import Bound
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
-from .ascent import Ascent
-from .feasible_start import feasible_table
-from .objective import Channels, make_objective
-from .options import SolveOptions
-from .parameters import TableParameters
-from .policy_class import Space, make_space
-from .schedule import exact_schedule
-from .solution import Solution
-from .starts import richest_table, spread_starts
 
 RETURN = "return"
 # Of the search for the strictest bound of a class: starts, iterations, its share of the time, and how far inside its end is.

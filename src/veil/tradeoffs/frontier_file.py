@@ -9,10 +9,10 @@ import numpy as np
 from ..common.errors import CheckpointError, InputError
 from ..common.text import parse_json
 from ..measure.result import Opacity
+from ..planning.checkpoint import Checkpoint, read_checkpoint
+from ..planning.policy_class import Space
+from ..planning.solution import Solution
 from ..policy.tabular import TablePolicy, table_policy
-from .checkpoint import Checkpoint, read_checkpoint
-from .policy_class import Space
-from .solution import Solution
 
 _TABLE = "table."  # begins the name of the table of a point, which its index ends
 

@@ -14,20 +14,20 @@ from ..common.settings import checked, settings, takes
 from ..common.values import Value
 from ..common.workers import team_of
 from ..measure.result import Opacity
+from ..planning.methods import unsupported
+from ..planning.options import FrontierOptions, SolveOptions
+from ..planning.policy_class import Space, make_space, memory_words
+from ..planning.search import search
+from ..planning.solution import Solution, Status
+from ..planning.starts import richest_table
+from ..planning.table_methods import make_ascent
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..proof.certify import certify
 from .frontier_file import CurveFile, Kept
-from .methods import unsupported
 from .moved_bound import RETURN, MovedBound
-from .options import FrontierOptions, SolveOptions
-from .policy_class import Space, make_space, memory_words
-from .search import search
-from .solution import Solution, Status
-from .starts import richest_table
-from .table_methods import make_ascent
 
 POINT = "point"
 """The phase of a report that is about a point of the curve and not about a search."""

@@ -8,7 +8,7 @@ import pytest
 
 import veil
 from tests.planning.small_problems import FEW, Interrupting, harvest, limited, random_problem, tiny_problem
-from veil.planning.frontier import Frontier
+from veil.tradeoffs.frontier import Frontier
 
 LIMITED = limited([veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")], 3)
 

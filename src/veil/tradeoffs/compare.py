@@ -12,14 +12,14 @@ from ..common.settings import checked, takes
 from ..common.text import in_parentheses
 from ..common.values import Value
 from ..measure.result import Opacity
+from ..planning.options import CompareOptions
+from ..planning.solution import Solution, Status
+from ..planning.solve import solve
 from ..policy.memories import Memory, StateMemory
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from ..problem.trivial import trivial_bound
 from ..proof.certify import certify
-from .options import CompareOptions
-from .solution import Solution, Status
-from .solve import solve
 
 _MEMORIES: tuple[str | Memory, ...] = ("markov", "timed", StateMemory(1), "history")
 _PROOF_SECONDS = 20.0  # where there is no limit
