@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import tempfile
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +87,7 @@ def main() -> None:
         studio = Studio(Path(folder) / "studio")
         studio.set_scenario(world(), name="world")
         server = StudioServer(studio)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        server.start()
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(server.address)
@@ -102,8 +101,7 @@ def main() -> None:
                 found[f"{act}, {zoom}"] = measure(page, act)
         print(json.dumps(found, indent=2))
         browser.close()
-        server.shutdown()
-        server.server_close()
+        server.close()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ The numbers in them depend on the machine's speed in nothing but the seconds tha
 """
 
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def main() -> None:
     while any(run["state"] == "running" for run in studio.runs.summaries()):
         time.sleep(0.2)
     server = StudioServer(studio)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.start()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -64,8 +63,7 @@ def main() -> None:
             page.wait_for_timeout(800)
         take(page, "play", name="agent", height=760)
         browser.close()
-    server.shutdown()
-    server.server_close()
+    server.close()
     studio.runs.close()
 
 

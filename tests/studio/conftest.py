@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -67,12 +66,9 @@ def studio(tmp_path: Path) -> Iterator[Studio]:
 def server(studio: Studio) -> Iterator[StudioServer]:
     with studio.working():
         made = StudioServer(studio)
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
+        made.start()
         yield made
-        made.shutdown()
-        made.server_close()
-        thread.join()
+        made.close()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -19,7 +18,8 @@ import pytest
 
 from tests.studio.conftest import Client
 from tests.studio.processes import until
-from veil.studio.server import MOST_BYTES, StudioServer
+from veil.studio.app import MOST_BYTES
+from veil.studio.server import StudioServer
 from veil.studio.state import Studio
 
 
@@ -54,16 +54,13 @@ def test_a_link_lets_one_browser_in_once(server: StudioServer, client: Client):
 def test_what_an_earlier_server_gave_is_worth_nothing(studio: Studio, server: StudioServer, client: Client):
     """Whoever takes its port hears the secret of an open page; the next server has another, and the folder holds none."""
     again = StudioServer(studio)
-    thread = threading.Thread(target=again.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
+    again.start()
     try:
         later = Client(again)
         assert later.raw("GET", "/api/state", Authorization=client.own["Authorization"])[0] == 403
         assert later.raw("GET", "/api/state")[0] == 200
     finally:
-        again.shutdown()
-        again.server_close()
-        thread.join()
+        again.close()
     assert all(server.session.encode() not in path.read_bytes() for path in studio.folder.rglob("*") if path.is_file())
 
 
@@ -237,15 +234,12 @@ def test_slow_strangers_do_not_lock_the_owner_out(server: StudioServer, client: 
 
 def test_a_request_that_drips_in_is_ended(studio: Studio):
     """Each byte comes in time, and the request does not."""
-    server = StudioServer(studio, seconds=1.0)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
+    server = StudioServer(studio, seconds=1)
+    server.start()
     try:
         seconds = seconds_of_a_drip(server.port)
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.close()
     assert seconds < 15
 
 
@@ -311,3 +305,13 @@ def test_no_token_is_on_the_command_line_of_the_browser(tmp_path: Path):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert not page.exists()
+
+
+def test_a_missing_extra_is_named(tmp_path: Path):
+    program = "import sys; sys.modules['uvicorn'] = None; from veil.__main__ import main; main()"
+    command = [sys.executable, "-c", program, *studio_command(tmp_path / "studio", "--no-browser")[3:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'veil[studio]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "studio").exists()

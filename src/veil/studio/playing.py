@@ -274,7 +274,7 @@ def _save(studio: "Studio", game: Game) -> None:
 
 def _read(studio: "Studio", play: str) -> Game:
     try:
-        found = parse_json((studio.folder / _FOLDER / f"{play}.json").read_bytes())
+        found = parse_json((studio.folder / _FOLDER / f"{play}.json").read_bytes()) if play.isalnum() else None
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict) or found.get("format") != _FORMAT:

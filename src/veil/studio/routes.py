@@ -4,10 +4,7 @@ A function takes the request, one `dict` of the JSON body, the query and the par
 what the answer's JSON holds. It raises `Refused` for a request that cannot be answered; a `VeilError` is told to the user too.
 """
 
-import re
 from collections.abc import Callable
-from functools import cache
-from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,7 +33,6 @@ ROUTES: dict[tuple[str, str], str] = {
     ("DELETE", "/api/runs/{id}"): "veil.studio.planning:remove_run",
     ("GET", "/api/study"): "veil.studio.studies:show_study",
 }
-_PART = re.compile(r"\{(\w+)\}")
 
 
 class Refused(Exception):
@@ -45,29 +41,6 @@ class Refused(Exception):
     def __init__(self, status: int, message: str, **further: Any):
         super().__init__(message)
         self.status, self.further = status, further
-
-
-def find(method: str, path: str) -> tuple[Answer, dict[str, str]]:
-    """The function that answers, and the parts of the path by name.
-
-    **Raises:** `Refused` with 404 for another path, 405 for another method.
-    """
-    methods: list[str] = []
-    for (known, pattern), function in ROUTES.items():
-        found = _compiled(pattern).fullmatch(path)
-        if found is None:
-            continue
-        if known == method:
-            return EntryPoint("", function, "").load(), found.groupdict()
-        methods.append(known)
-    if methods:
-        raise Refused(405, f"the method is {method}, expected {' or '.join(methods)}")
-    raise Refused(404, "there is nothing at this address")
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(_PART.sub(r"(?P<\1>[A-Za-z0-9_-]{1,64})", pattern))
 
 
 def text_of(request: Request, name: str, default: str | None = None) -> str:

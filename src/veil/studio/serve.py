@@ -101,10 +101,11 @@ def _until_ended(server: StudioServer) -> None:
 
     before = signal.signal(signal.SIGTERM, end)
     try:
-        server.serve_forever(poll_interval=0.2)
+        server.start()
+        server.wait()
     except KeyboardInterrupt:
         pass
     finally:
         signal.signal(signal.SIGTERM, before)
-        server.server_close()
+        server.close()
         server.studio.runs.close()
