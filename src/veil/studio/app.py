@@ -62,7 +62,7 @@ def make_app(server: "StudioServer") -> Starlette:
 
 
 class _Guard:
-    """Lets pass the requests of the page of this server alone; for anything but its files, of a page that was let in."""
+    """Answers only requests of this server's own page, and beyond its files only those of a page that was let in."""
 
     def __init__(self, app: ASGIApp, server: "StudioServer"):
         self._app, self._server = app, server
