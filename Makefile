@@ -2,11 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+RUNS := .venv/.runs
+EXTRAS := audit,cluster,graphs,gym,jax,maps,optax,plot,studio
 WORKERS ?= auto
 INPUTS ?= 200000
 SEED ?= 0
 JOBS ?= 1
 ARGS ?=
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One BLAS thread per test worker: two workers with two threads each are slower than either.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 QUICK := tests/laws tests/test_contract.py tests/test_public.py tests/test_objects.py tests/common/test_memo.py \
@@ -24,14 +27,20 @@ help:  ## List the targets
 
 setup: $(READY)  ## Create the virtual environment .venv with everything the tests need
 
-$(READY): pyproject.toml constraints.txt
+# The command and its figures: a quarter of a minute. What the tests need is eight times as much.
+$(RUNS): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("veil needs Python 3.11 or newer, found " + sys.version.split()[0] + ": run make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) -e '.[plot]'
 	@touch $@
 
-demo: $(READY)  ## Solve the paper's problem, certify the solution, compare it with the paper, plan a large floor, write the reports
-	$(BIN)/python examples/demo.py
+$(READY): $(RUNS)
+	$(PIP) 'pip>=25.1'
+	$(PIP) -e '.[$(EXTRAS)]' --group dev
+	@touch $@
+
+demo: $(RUNS)  ## Solve the paper's problem and an office floor, prove both answers, write the reports
+	$(BIN)/veil demo --output out/demo
 
 test: $(READY)  ## Run the tests, except those marked slow (WORKERS=2 sets the number of processes)
 	$(TEST) -m "not slow"

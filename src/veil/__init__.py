@@ -4,7 +4,7 @@ import lazy_loader
 
 from .common.writers import WRITERS
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 # `Problem.save`, `Solution.save`, `Certificate.save` and `Certificate.load` use files, by modules that come after theirs.
 WRITERS |= {

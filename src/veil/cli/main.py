@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .compare import compare
+from .demo import demo
 from .doctor import doctor
 from .fit import audit, fit
 from .formula import formula
@@ -33,6 +34,7 @@ app = typer.Typer(
 
 # In the order in which a new user needs them, each with its line in `veil --help`.
 _COMMANDS: dict[Callable[..., None], str] = {
+    demo: "Solve, prove and report two problems, in under a minute.",
     new: "Write a commented scenario file to start from.",
     gallery: "List the built-in problems, or write one to a file.",
     inspect: "Describe a scenario: size, returns, methods that fit.",

@@ -26,6 +26,7 @@ _NAMES = (
     "later-last-state",
     "later-initial-state",
     "office-patrol",
+    "night-shift",
     "courier-depots",
     "network-probe",
     "badge-doors",
