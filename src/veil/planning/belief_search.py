@@ -1,9 +1,8 @@
 """The least that an observer can be left with if it chooses what to ask: bounds from both sides, and a plan that attains one.
 
 `W_t(b) = min_a [ cost(a) + Σ_e (unknown_{t+1}(b_{a,e}) + W_{t+1}(b_{a,e})) ]` over unnormalised beliefs. W is concave and
-homogeneous of degree one, as a minimum of sums of such functions. Hence every decomposition `b = c b_i + rest` gives
-`W(b) ≥ c W(b_i) + told(rest)`, and to learn nothing more gives an upper bound. Both are tightened where they are furthest
-apart, as point-based solvers of partially observable problems do, with convex and concave exchanged.
+homogeneous of degree one, as a minimum of sums of such functions. Hence to be told more gives a lower bound, and to learn
+nothing more an upper bound. Both are tightened where they are furthest apart, in a graph of beliefs.
 """
 
 # pyright: reportUnnecessaryIsInstance=false
@@ -26,46 +25,18 @@ from ..policy.markov import MarkovPolicy
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.together import Together
+from .belief_graph import BeliefGraph
 from .belief_steps import BeliefSteps
-from .query_rules import Draws, Followed, Layer, Rule, follow, greedy_rule, rollout_rule, simulate
+from .query_rules import Draws, Followed, Rule, follow, greedy_rule, rollout_rule, simulate
 
-_SAME = 12  # decimals to which normalised beliefs are equal, and share a node
 _ROUNDING = 1e-10  # bits by which bounds are moved outward
-_MOST_POINTS = 256  # of each time, from which lower bounds of new beliefs are made
-_MOST_NUMBERS = 2**27  # of all beliefs together: 1 GiB
-# Shares of the time that is left: for the greedy rule, a first search, the floor, and rules that look ahead.
-_GREEDY_SHARE, _FIRST_SHARE, _FLOOR_SHARE, _RULES_SHARE = 0.15, 0.1, 0.1, 0.6
-_DRAWN_SHARE = (
-    0.85  # instead of the last, where no rule can be followed exactly: bounds are then far apart whatever is done
-)
+# Shares of the time that is left: for the greedy rule, a first search, the floor, and rules that look ahead; of the rest, for
+# the rule of the search's lower bounds.
+_GREEDY_SHARE, _FIRST_SHARE, _FLOOR_SHARE, _RULES_SHARE, _LAST_SHARE = 0.15, 0.1, 0.05, 0.4, 0.15
+_DRAWN_SHARE = 0.75  # instead of rules that look ahead, where none can be followed exactly
 _NEAR = 2  # steps that the first rule looks ahead
 _AHEAD = (1, 2, 3)  # steps that rules look ahead in drawn runs
 _RUNS, _MOST_CHUNKS = 200, 100  # drawn at a time, and how often
-
-
-@dataclass(eq=False)
-class _Node:
-    """A normalised belief of a time, with bounds on what is still to count, and what each action leads to."""
-
-    time: int
-    belief: Float[np.ndarray, " n"]
-    lower: float
-    upper: float
-    paid: Float[np.ndarray, " A"] | None = None
-    children: list[list[tuple[int, float, "_Node"]]] = field(default_factory=list)
-    gained: Float[np.ndarray, " A"] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its actions were not followed yet."""
-        return self.paid is None
-
-    def sums(self, name: str) -> Float[np.ndarray, " A"]:
-        """For each action what counts after it, by a bound of its children."""
-        assert self.paid is not None
-        assert self.gained is not None
-        ahead = [sum(mass * getattr(child, name) for _, mass, child in each) for each in self.children]
-        return self.paid + self.gained + np.array(ahead)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +128,7 @@ def best_queries(
         defects.add(f"seed is {seed!r}, expected a whole number, 0 or more")
     defects.raise_if_any()
     steps, clock = BeliefSteps(problem, float(price)), Clock(time_limit)
-    search = _Search(steps, clock)
+    search = BeliefGraph(steps)
     greedy = _followed(steps, greedy_rule(steps), clock.share(_GREEDY_SHARE))
     search.run(gap, clock.share(_FIRST_SHARE))
     best, how, drawn = greedy, "the greedy rule", None
@@ -167,10 +138,14 @@ def best_queries(
             drawn = _drawn(steps, seed, clock.share(_DRAWN_SHARE))
         else:
             best, how = _improved(steps, greedy, clock.share(_RULES_SHARE))
-        search.run(gap, clock)
+        search.run(gap, clock.share(1 - _LAST_SHARE))
+        if greedy is not None and search.gap > gap:
+            hopeful = _followed(steps, search.rule("lower", greedy_rule(steps)), clock)
+            if best is None or (hopeful is not None and hopeful.value < best.value):
+                best, how = hopeful, "the actions of the least lower bounds, and the greedy rule beyond them"
     lower, upper = search.total("lower"), search.total("upper")
     if best is None or upper <= best.value:
-        best, how = _plan_of(steps, search), f"a search of {len(search.nodes):,} beliefs"
+        best, how = search.plan(), f"a search of {search.size:,} beliefs"
     upper = min(upper, best.value)
     if floor is not None and (steps.costs >= 0).all():
         lower = max(lower, min(floor, upper))
@@ -182,7 +157,7 @@ def best_queries(
         floor=floor,
         greedy=None if greedy is None else greedy.value,
         blind=search.blind,
-        nodes=len(search.nodes),
+        nodes=search.size,
         seconds=clock.spent,
         drawn=drawn,
         plan=best,
@@ -246,111 +221,6 @@ def _drawn(steps: BeliefSteps, seed: int, clock: Clock) -> Drawn | None:
     return Drawn(best, float(value.mean()), error[0], float(other.mean()), float((other - value).mean()), error[1])
 
 
-class _Search:
-    """Trials from the start into the beliefs whose bounds are furthest apart, each followed by an update of its way."""
-
-    def __init__(self, steps: BeliefSteps, clock: Clock):
-        self.steps, self.clock = steps, clock
-        self.nodes: dict[tuple[int, bytes], _Node] = {}
-        self._points: list[list[_Node]] = [[] for _ in range(steps.horizon + 1)]
-        beliefs = np.array([row for _, row in steps.starts])
-        mass = beliefs.sum(axis=1)
-        self.first = float(steps.unknown(0, beliefs).sum())
-        self.blind = self.first + float(steps.blind(0, beliefs).sum())
-        made = self._made(0, beliefs / mass[:, None])
-        self.roots = [(event, p, node) for (event, _), p, node in zip(steps.starts, mass.tolist(), made, strict=True)]
-
-    def total(self, name: str) -> float:
-        """A bound on what counts from the start on."""
-        return self.first + sum(mass * getattr(node, name) for _, mass, node in self.roots)
-
-    @property
-    def gap(self) -> float:
-        """How far the bounds are apart."""
-        return self.total("upper") - self.total("lower")
-
-    def run(self, gap: float, clock: Clock) -> None:
-        """Trials until the bounds are near or the time is over."""
-        self.clock = clock
-        try:
-            while self.gap > gap:
-                self.clock.check()
-                _, _, root = max(self.roots, key=lambda one: one[1] * (one[2].upper - one[2].lower))
-                self._trial(root, gap)
-        except (OutOfTime, TooLargeError):
-            return
-
-    def _trial(self, root: _Node, gap: float) -> None:
-        way, node, weight = list[_Node](), root, 1.0
-        while node.time < self.steps.last and weight * (node.upper - node.lower) > gap / 2:
-            if node.is_open:
-                self._follow(node)
-            way.append(node)
-            best = int(np.argmin(node.sums("lower")))
-            children = node.children[best]
-            _, mass, child = max(children, key=lambda one: one[1] * (one[2].upper - one[2].lower))
-            node, weight = child, weight * mass
-        for node in reversed(way):
-            self._update(node)
-
-    def _update(self, node: _Node) -> None:
-        lower, upper = float(node.sums("lower").min()), float(node.sums("upper").min())
-        if (
-            lower > node.lower + 1e-9
-            and len(self._points[node.time]) < _MOST_POINTS
-            and node not in self._points[node.time]
-        ):
-            self._points[node.time].append(node)
-        node.lower, node.upper = max(node.lower, lower), min(node.upper, upper)
-
-    def _follow(self, node: _Node) -> None:
-        """Make what each action and answer lead to."""
-        steps, time = self.steps, node.time
-        self.clock.check()
-        after = steps.after(time, node.belief)
-        mass = after.sum(axis=1)
-        kept = np.flatnonzero(mass > 0)
-        beliefs = after[kept] / mass[kept, None]
-        gained, actions = np.zeros(steps.hidden.kernel.num_actions), steps.answers.action[kept]
-        np.add.at(gained, actions, steps.unknown(time + 1, after[kept]))
-        children: list[list[tuple[int, float, _Node]]] = [[] for _ in gained]
-        events, masses = steps.answers.event[kept].tolist(), mass[kept].tolist()
-        for action, event, p, child in zip(
-            actions.tolist(), events, masses, self._made(time + 1, beliefs), strict=True
-        ):
-            children[action].append((event, p, child))
-        node.children, node.gained, node.paid = children, gained, steps.paid(time, node.belief)
-
-    def _made(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> list[_Node]:
-        """The nodes of normalised beliefs, made where they are new."""
-        keys = [(time, row.tobytes()) for row in np.round(beliefs, _SAME) + 0.0]
-        fresh = [number for number, key in enumerate(keys) if key not in self.nodes]
-        if fresh:
-            if len(self.nodes) * beliefs.shape[1] > _MOST_NUMBERS:
-                raise TooLargeError("the beliefs do not fit the memory: shorten the horizon, or lower time_limit")
-            rows = beliefs[fresh]
-            if time < self.steps.last:
-                upper, lower = self.steps.blind(time, rows), self.steps.told(time, rows)
-                lower = self._from_points(time, rows, lower)
-            else:
-                upper = lower = np.zeros(len(rows))
-            for number, row, low, high in zip(fresh, rows, lower.tolist(), upper.tolist(), strict=True):
-                self.nodes.setdefault(keys[number], _Node(time, row, min(low, high), high))
-        return [self.nodes[key] for key in keys]
-
-    def _from_points(
-        self, time: int, rows: Float[np.ndarray, "k n"], lower: Float[np.ndarray, " k"]
-    ) -> Float[np.ndarray, " k"]:
-        """`W(b) ≥ c W(b_i) + told(b − c b_i)` with the largest c for which nothing is negative."""
-        base = lower.copy()
-        for point in self._points[time]:
-            inside = point.belief > 0
-            share = (rows[:, inside] / point.belief[inside]).min(axis=1)
-            told = float(self.steps.told(time, point.belief[None])[0])
-            lower = np.maximum(lower, base + share * (1 - 1e-12) * (point.lower - told))
-        return lower
-
-
 def _floor(steps: BeliefSteps, clock: Clock) -> float | None:
     """A proven lower bound on what is left if all queries are answered at each time: data processing."""
     problem = steps.problem
@@ -363,31 +233,6 @@ def _floor(steps: BeliefSteps, clock: Clock) -> float | None:
         return opacity(informed, MarkovPolicy.uniform(informed), "auto", time_limit=clock.left).lower
     except TooLargeError:
         return None
-
-
-def _plan_of(steps: BeliefSteps, search: _Search) -> Followed:
-    """The plan of the best known actions; beliefs that were not followed learn nothing more."""
-    layer: list[_Node | None] = [node for _, _, node in search.roots]
-    nodes = {event: number for number, (event, _, _) in enumerate(search.roots)}
-    layers = []
-    for _ in range(steps.last):
-        chosen, after = np.full(len(layer), steps.plain), list[_Node | None]()
-        following, numbers = np.full((len(layer), steps.num_events), -1), dict[int, int]()
-        for number, node in enumerate(layer):
-            if node is None or node.is_open:
-                continue
-            sums = node.sums("upper")
-            if sums.min() > node.upper + 1e-9:  # to learn nothing more is better
-                continue
-            chosen[number] = int(np.argmin(sums))
-            for event, _, child in node.children[chosen[number]]:
-                place = numbers.setdefault(id(child), len(after))
-                if place == len(after):
-                    after.append(child)
-                following[number, event] = place
-        layers.append(Layer(chosen, following))
-        layer = after
-    return Followed(search.total("upper"), nodes, tuple(layers))
 
 
 def _policy_of(steps: BeliefSteps, plan: Followed) -> HistoryPolicy:

@@ -94,6 +94,11 @@ class BeliefSteps:
         return [(event, self._split(0, row)) for event, row in found]
 
     @property
+    def num_actions(self) -> int:
+        """How many actions there are."""
+        return self.hidden.kernel.num_actions
+
+    @property
     def num_events(self) -> int:
         """How many events a step can have."""
         return self.hidden.num_events
@@ -279,6 +284,17 @@ class BeliefSteps:
         `W(b) ≥ Σ_x b(x) W(e_x)`, since W is concave and homogeneous; and the same again one time later.
         """
         return beliefs @ np.tile(self._told[time], self.values(time))
+
+    def placed(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        """`told`, but of a secret that is settled only the state is told: a larger lower bound, not linear.
+
+        Given the hidden state, what follows says nothing of a value that was settled before: `W(b) ≥ Σ_x H(Z | x)`.
+        """
+        found, values = self.told(time, beliefs), self.values(time)
+        if values > 1:
+            joint = beliefs.reshape(len(beliefs), values, -1).transpose(0, 2, 1).reshape(-1, values)
+            found = found + self._weights[self.last] * row_bits(joint).reshape(len(beliefs), -1).sum(axis=1)
+        return found
 
     def _told_bits(self, time: int) -> Float[np.ndarray, "N A"]:
         """The bits that each action leaves at a time if the state before it is known."""
