@@ -241,7 +241,7 @@ def written(path: Path) -> Path:
 
 
 def test_what_is_written_is_read_with_shapes_and_types_and_has_the_same_bytes(tmp_path: Path):
-    arrays, seconds = read_checkpoint(written(tmp_path / "run"), IDENTITY)
+    arrays, seconds, _ = read_checkpoint(written(tmp_path / "run"), IDENTITY)
     assert seconds == 12.5
     for name, array in some_arrays().items():
         assert (arrays[name].dtype, arrays[name].shape) == (array.dtype, array.shape)
@@ -270,7 +270,7 @@ def test_every_cut_and_every_damaged_byte_is_noticed(tmp_path: Path):
     for place in range(0, len(content), 3):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         try:
-            arrays, seconds = read_checkpoint(path, IDENTITY)
+            arrays, seconds, _ = read_checkpoint(path, IDENTITY)
         except CheckpointError:
             continue
         assert seconds == 12.5

@@ -99,6 +99,7 @@ class Clock:
         self._report = progress if callable(progress) else None
         self._draws = progress is True or (progress is None and sys.stderr is not None and sys.stderr.isatty())
         self._drawn: float | None = None
+        self._late: list[bool] = []  # one list for a clock and its parts
 
     @property
     def spent(self) -> float:
@@ -115,13 +116,27 @@ class Clock:
         """Why to end now; None to continue."""
         if self._stop is not None and self._stop():
             return Stop.REQUESTED
-        return Stop.TIME_LIMIT if self._now() >= self._deadline else None
+        return self.note_late() if self._now() >= self._deadline else None
+
+    def note_late(self) -> Stop:
+        """Note that a limit of time ended some work."""
+        self._late.append(True)
+        return Stop.TIME_LIMIT
+
+    @property
+    def was_late(self) -> bool:
+        """Whether the time of this clock or of a part of it has ended some work."""
+        return bool(self._late)
+
+    def is_past(self, part: float) -> bool:
+        """Whether more than a part of the time limit is spent, so that some work must end."""
+        return self.left < (1 - part) * self.time_limit and self.note_late() is Stop.TIME_LIMIT
 
     def check(self, ahead: float = 0.0) -> None:
         """Raise `OutOfTime` where the work has to end now, or would pass the deadline with `ahead` more seconds of it."""
         reason = self.reason
         if reason is None and ahead and ahead > self.left:
-            reason = Stop.TIME_LIMIT
+            reason = self.note_late()
         if reason is not None:
             raise OutOfTime(reason)
 
@@ -136,11 +151,16 @@ class Clock:
     def share(self, part: float = 1.0, *, more: float = 0.0) -> "Clock":
         """A clock for inner work: a part of the time that is left and `more` seconds; stop and progress are this clock's."""
         assert part > 0
-        return Clock(part * self.left + more, stop=self._stop, progress=self.report, now=self._now)
+        return self._part(part * self.left + more)
 
     def within(self, seconds: float) -> "Clock":
         """A clock for inner work that may take so many seconds, and no more than are left."""
-        return Clock(min(seconds, self.left), stop=self._stop, progress=self.report, now=self._now)
+        return self._part(min(seconds, self.left))
+
+    def _part(self, seconds: float) -> "Clock":
+        clock = Clock(seconds, stop=self._stop, progress=self.report, now=self._now)
+        clock._late = self._late
+        return clock
 
     def earlier(self, seconds: float) -> "Clock":
         """This clock with a deadline so many seconds earlier, for work after which something is left to do."""

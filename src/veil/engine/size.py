@@ -4,15 +4,16 @@ What can follow a history depends only on the set of hidden states it leaves pos
 counted together, so the count is exact and costs as much as there are different sets, not histories.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
+from ..common.errors import TooLargeError
 from ..common.memo import memo
 from .chain import Chain
 from .kernel import num_columns
-from .supports import CountedSets, Supports
+from .supports import TOO_MANY, CountedSets, Supports
 from .written import need_clock
 
 _MOST_SETS = 20_000
@@ -26,7 +27,8 @@ class TreeSize:
 
     `num_sequences` is exact where `exact` holds, else a lower bound. `rows` are the messages that an enumeration
     computes on both sides of `meet`; `kept_rows` those of the side that is kept, the other being walked (`outer`). If not
-    `complete`, a clock ended the count, and `rows` is a lower bound.
+    `complete`, a clock ended the count, and `rows` is a lower bound. `counting_seconds`: the work of the count, by its
+    operations.
     """
 
     num_sequences: float
@@ -36,6 +38,7 @@ class TreeSize:
     rows: float
     kept_rows: float
     complete: bool = True
+    counting_seconds: float = field(default=0.0, compare=False)
 
     def seconds(self, chain: Chain, *, gradient: bool) -> float:
         """A rough forecast on one ordinary core: products at 5 GFlop/s, memory at 3 GB/s, 6 ns a logarithm."""
@@ -51,18 +54,23 @@ class TreeSize:
         return number if self.exact else f"more than {number}"
 
 
-def tree_size(chain: Chain, clock: Clock = UNLIMITED, *, partial: bool = False) -> TreeSize:
+def tree_size(
+    chain: Chain, clock: Clock = UNLIMITED, *, partial: bool = False, most_seconds: float = np.inf
+) -> TreeSize:
     """Count the sequences that are possible under the chain's policy, and choose where histories and continuations meet.
 
     What is possible depends on which actions the policy takes at all; a count is kept for the next policy alike. `clock`
     is checked in every loop. With `partial`, a count that it ends is a lower bound (of sequences and of rows) instead of
     `OutOfTime`.
+
+    **Raises:** `TooLargeError` where the count takes more than `most_seconds` of work, which is counted in operations.
     """
     need_clock(chain.hidden.written)
     taken = np.packbits(chain.table > 0).tobytes()
     ahead: list[float] = []
+    supports = Supports(chain, clock, most_seconds)
     try:
-        return memo(chain.hidden, (tree_size, taken, chain.stationary), lambda: _count(Supports(chain, clock), ahead))
+        found = memo(chain.hidden, (tree_size, taken, chain.stationary), lambda: _count(supports, ahead))
     except OutOfTime:
         if not partial:
             raise
@@ -70,6 +78,9 @@ def tree_size(chain: Chain, clock: Clock = UNLIMITED, *, partial: bool = False) 
         return TreeSize(
             ahead[-1] if ahead else 1.0, exact, chain.hidden.split_time, "prefixes", rows, rows, complete=False
         )
+    if found.counting_seconds > most_seconds:  # counted before, with a larger limit
+        raise TooLargeError(TOO_MANY)
+    return found
 
 
 def _count(supports: Supports, ahead: list[float]) -> TreeSize:
@@ -86,7 +97,7 @@ def _count(supports: Supports, ahead: list[float]) -> TreeSize:
         for meet in before.keys() & after.keys()
     }
     if not cost:  # both sides were given up before they met: far too large
-        return TreeSize(ahead[-1], False, split, "prefixes", np.inf, np.inf)
+        return TreeSize(ahead[-1], False, split, "prefixes", np.inf, np.inf, counting_seconds=supports.seconds)
     meet = min(cost, key=lambda time: (cost[time], time))
     # Keep the lifted side: then the values of the secret lie side by side in the product and need not be moved. Where
     # that side is too large to keep, keep the smaller one.
@@ -95,7 +106,7 @@ def _count(supports: Supports, ahead: list[float]) -> TreeSize:
     if 8 * hidden.num_states * rows[kept] > _LARGE_BYTES:
         kept = min(rows, key=lambda side: rows[side])
     outer = "suffixes" if kept == "prefixes" else "prefixes"
-    return TreeSize(ahead[-1], exact, meet, outer, rows=cost[meet], kept_rows=rows[kept])
+    return TreeSize(ahead[-1], exact, meet, outer, cost[meet], rows[kept], counting_seconds=supports.seconds)
 
 
 def naive_bound(chain: Chain) -> float:

@@ -21,6 +21,7 @@ _LEAST_STRINGS = 16  # that are worked on at a time
 _BATCH_MEMORY = 2**30
 # Seconds of a gradient for each level, and for each node and transition: measured on one core, rounded up.
 _LEVEL_SECONDS, _DENSE_RATE, _SPARSE_RATE = 5e-4, 1.2e-9, 1e-8
+_FOUND_SECONDS = 3e-7  # for each pair of a string and a state that it leaves possible, to find all strings (measured)
 
 
 class Numbers:
@@ -63,14 +64,17 @@ class Numbers:
         return result
 
 
-def possible_strings(chain: Chain, memory_bytes: int = DEFAULT_MEMORY, clock: Clock = UNLIMITED) -> Strings:
+def possible_strings(
+    chain: Chain, memory_bytes: int = DEFAULT_MEMORY, clock: Clock = UNLIMITED, most_seconds: float = np.inf
+) -> Strings:
     """Every string that is possible under a chain, once.
 
     Strings grow with the time, each with the states that it leaves possible.
 
     Cost: for each time the strings so far, times the transitions out of their states.
 
-    **Raises:** `TooLargeError` if these sets do not fit the memory.
+    **Raises:** `TooLargeError` if these sets do not fit the memory, or take more than `most_seconds` of work, which is counted
+    in operations.
     """
     hidden, written = chain.hidden, chain.hidden.written
     assert written is not None
@@ -106,6 +110,7 @@ def possible_strings(chain: Chain, memory_bytes: int = DEFAULT_MEMORY, clock: Cl
     state, event = first.row[first.data > 0].astype(np.int64), first.col[first.data > 0]
     nothing = np.zeros(1, dtype=np.int64)
     sets, numbers = grown((nothing, nothing), np.zeros_like(state), event, state, 0)
+    spent = 0.0
     for time in range(hidden.horizon):
         row, state, event = [], [], []
         for matrix, emitter in zip(chain.matrices(time), hidden.emitters, strict=True):
@@ -123,6 +128,9 @@ def possible_strings(chain: Chain, memory_bytes: int = DEFAULT_MEMORY, clock: Cl
             row.append(np.repeat(there.row.astype(np.int64), degree))
             state.append(np.repeat(there.col, degree))
             event.append(emitter.table.indices[ragged(emitter.table.indptr[there.col], degree)])
+        spent += _FOUND_SECONDS * sum(map(len, row))
+        if spent > most_seconds:
+            raise TooLargeError("the strings are too many to find")
         sets, numbers = grown(numbers, np.concatenate(row), np.concatenate(event), np.concatenate(state), time + 1)
     width = hidden.horizon + 1
     return Strings(strings.symbols(numbers[0], width), stamps.symbols(numbers[1], width))
@@ -177,20 +185,20 @@ class StringWalk:
 class StringBatch:
     """All strings of all policies that take every available action; as `BatchTree` for an observer with a clock.
 
-    **Arguments:** `hidden`; `available`, `(C, A)`; `stationary`: whether tables serve all times; `clock`: of the search for the
-    strings.
+    **Arguments:** `hidden`; `available`, `(C, A)`; `stationary`: whether tables serve all times; `most_seconds`: of the work of
+    finding the strings.
 
     Cost of an evaluation: a `StringPass` with gradient for each policy.
 
-    **Raises:** `TooLargeError`, `OutOfTime`.
+    **Raises:** `TooLargeError`.
     """
 
     at_once = 1
 
-    def __init__(self, hidden: Hidden, available: np.ndarray, *, stationary: bool, clock: Clock = UNLIMITED):
+    def __init__(self, hidden: Hidden, available: np.ndarray, *, stationary: bool, most_seconds: float = np.inf):
         self.hidden, self.stationary = hidden, stationary
         chain = Chain(hidden, available[None].astype(float), stationary=True)
-        self._strings = possible_strings(chain, _BATCH_MEMORY, clock)
+        self._strings = possible_strings(chain, _BATCH_MEMORY, most_seconds=most_seconds)
         self.num_sequences = len(self._strings)
         nodes = sum(trie.begin[-1] for trie in (self._strings.prefixes, self._strings.suffixes))
         entries = hidden.kernel.num_entries * len(hidden.emitters)

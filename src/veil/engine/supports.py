@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
+from ..common.errors import TooLargeError
 from .chain import Chain
 from .kernel import Matrix, num_columns, num_rows
 
@@ -21,6 +22,10 @@ from .kernel import Matrix, num_columns, num_rows
 _AT_ONCE = 2**28
 _WORDS = 2**18  # gathered at a time: 2 MiB, which a cache holds
 _NUMBERS = 2**23  # booleans of sets that are extended at a time; their children have up to E times as many
+# Seconds of the work by which a count is limited: for each entry of a dense product, each word of a sparse one, and each
+# boolean that is extended, compared and numbered (measured on one core).
+_DENSE_SECONDS, _WORD_SECONDS, _BOOLEAN_SECONDS = 1e-10, 2e-9, 4e-9
+TOO_MANY = "the observation sequences are too many to count"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,16 +77,27 @@ class Supports:
 
     Sets are rows of booleans, `(n, N)`, or `(n, Z, N)` once there is one for each value of the secret.
 
-    **Arguments:** `chain`: only which actions its policy takes matters; `clock`: checked in every loop.
+    **Arguments:** `chain`: only which actions its policy takes matters; `clock`: checked in every loop; `most_seconds`: of
+    the work that is done, `seconds`, which is counted and therefore the same on every machine.
+
+    **Raises:** `TooLargeError` beyond that work.
 
     Cost of a step: for each set the product with the pattern of the transitions, and `E · N` for the events.
     """
 
-    def __init__(self, chain: Chain, clock: Clock = UNLIMITED):
+    def __init__(self, chain: Chain, clock: Clock = UNLIMITED, most_seconds: float = np.inf):
         self.hidden, self.clock = chain.hidden, clock
+        self.seconds, self._most_seconds = 0.0, most_seconds
         self._chain = Chain(chain.hidden, (chain.table > 0).astype(float), stationary=chain.stationary)
         self._emits = [_columns(emitter.table) for emitter in chain.hidden.emitters]  # (E, N) each
         self._patterns: dict[int, list[Matrix]] = {}
+
+    def _count_work(self, seconds: float) -> None:
+        """Before each piece of work: look at the clock, and at how much was done."""
+        self.clock.check()
+        self.seconds += seconds
+        if self.seconds > self._most_seconds:
+            raise TooLargeError(TOO_MANY)
 
     @cached_property
     def reached(self) -> Bool[np.ndarray, "T+1 N"]:
@@ -132,7 +148,7 @@ class Supports:
         """The possible ones of what `rows_of` some events at a time: as many as keep `numbers` booleans each in bounds."""
         parents, events, sets, at_once = [], [], [], max(1, _NUMBERS // max(1, numbers))
         for begin in range(0, self.hidden.num_events, at_once):
-            self.clock.check()
+            self._count_work(_BOOLEAN_SECONDS * numbers * min(at_once, self.hidden.num_events - begin))
             rows = rows_of(slice(begin, begin + at_once))
             union = rows[0] if len(rows) == 1 else np.logical_or.reduce(rows)
             event, parent = np.nonzero(union.reshape(*union.shape[:2], -1).any(axis=2))
@@ -154,11 +170,12 @@ class Supports:
         step = max(1, _AT_ONCE // max(1, int(entries)))
         result = np.empty(flat.shape, dtype=bool)
         for begin in range(0, len(flat), step):
-            self.clock.check()
             part = slice(begin, begin + step)
             if isinstance(pattern, np.ndarray):
+                self._count_work(_DENSE_SECONDS * len(flat[part]) * entries)
                 np.greater(flat[part].astype(np.float32) @ pattern, 0, out=result[part])
             else:
+                self._count_work(_WORD_SECONDS * -(-len(flat[part]) // 64) * entries)
                 result[part] = _neighbours(flat[part], pattern)
         return result.reshape(sets.shape)
 

@@ -168,7 +168,10 @@ def try_sparse(
     gradient: bool,
     keep_events: bool = False,
 ) -> tuple[Fed, SparseWalk, Float[np.ndarray, "T C A"] | None] | None:
-    """Rows with sparse support for about so many seconds; None where they take longer."""
+    """Rows with sparse support for about so many seconds of work; None where they take more.
+
+    A budget with a time limit also ends the trial where it takes many times as long, as on a busy machine.
+    """
     objective = make_objective()
     most = seconds / _PRODUCT_SECONDS
     clock = budget.clock.within(_TRIAL_OVERRUN * seconds)

@@ -175,7 +175,7 @@ class Ascent:
     def _is_late(self) -> bool:
         """Whether rounds on a machine slower than forecast leave too little of the time limit to the last start."""
         clock = self.objective.clock
-        return self.objective.is_sampled and clock.left < _SHARE_OF_LAST * clock.time_limit
+        return self.objective.is_sampled and clock.is_past(1 - _SHARE_OF_LAST)
 
     def _length(self, number: int) -> int:
         return self.schedule.rounds[number][0] if number < len(self.schedule.rounds) else 0

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import log2_of_count
 from ..common.workers import ALONE, Team
@@ -39,7 +38,7 @@ from .window_bits import MOST_STATES, Windowed
 # this many seconds, or the time limit where that is shorter; else it samples.
 _EXACT_GRADIENTS, _EXACT_SECONDS = 1000, 300.0
 # Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
-# is tried first, and the count is then given up after so many seconds, or this share of a time limit.
+# is tried first, and the count is then given up after so many seconds of work, or this share of a time limit.
 _COUNTED_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
 _GUESS_SECONDS = 1.0
 _ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
@@ -53,6 +52,7 @@ _TOGETHER = "the sequences of one of the pairs are too many to enumerate"
 
 
 _DRAW = Draw(2000, 0)
+_BY_WORK = Budget(time_limit=math.inf)  # what is tried is limited by counted work, the same on every machine
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Asked:
         return max(_ALWAYS_EXACT_SECONDS, whole / _EXACT_GRADIENTS)
 
     @property
-    def count_clock(self) -> Clock:
-        """In which sequences are counted where samples can serve instead."""
-        return Clock(min(COUNT_SECONDS, _COUNT_SHARE * (math.inf if self.time_limit is None else self.time_limit)))
+    def count_seconds(self) -> float:
+        """The work, in forecast seconds, in which sequences are counted where samples can serve instead."""
+        return COUNT_SECONDS if self.time_limit is None else min(COUNT_SECONDS, _COUNT_SHARE * self.time_limit)
 
 
 def make_channels(space: Space, options: SolveOptions, time_limit: float | None, team: Team = ALONE) -> Channels:
@@ -170,7 +170,7 @@ def make_backend(space: Space, asked: Asked) -> Backend:
     fits = asked.exact_seconds
     if enumerates and hidden.written is not None:
         seconds = _MOST_SECONDS if evaluation == "exact" else COUNT_SECONDS
-        strings = all_strings(space, seconds, asked.time_limit)
+        strings = all_strings(space, seconds if asked.time_limit is None else min(seconds, asked.time_limit))
         if strings is not None and strings.cost_seconds <= (fits if evaluation == "auto" else _MOST_SECONDS):
             return Tree(strings, row_measure(asked.objective), most)
         if evaluation == "exact":
@@ -183,7 +183,7 @@ def make_backend(space: Space, asked: Asked) -> Backend:
         limit = fits if evaluation == "auto" else _MOST_SECONDS
         # The prior of a large chain takes seconds, and only a leakage depends on it.
         prior = chain.prior if asked.objective == "leakage" else np.zeros(hidden.num_values)
-        tried = try_sparse(chain, Budget(), lambda: Rows(asked.objective, prior), limit, gradient=True)
+        tried = try_sparse(chain, _BY_WORK, lambda: Rows(asked.objective, prior), limit, gradient=True)
         if tried is not None:
             words = f"{tried[1].num_sequences:,.0f}"
             return Walked(space, partial(Rows, asked.objective), sparse_seconds(tried[1]), words, most_bits=most)
@@ -204,7 +204,7 @@ def make_backend(space: Space, asked: Asked) -> Backend:
         cost = f"an exact gradient is forecast to take {seconds:.2g} s"
         if math.isinf(seconds):
             late = enumerates and size is None
-            cost = "they could not be counted in the time for it" if late else "too many to enumerate"
+            cost = "they are too many to count" if late else "too many to enumerate"
         why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
     return make_sampled(space, asked, why)
 
@@ -275,12 +275,12 @@ def _of_path(space: Space, asked: Asked) -> Backend:
         return make_sampled(space, asked, "asked for")
     seconds = asked.exact_seconds
     if asked.evaluation == "auto":
-        found = _exact_path(space, asked, seconds, asked.count_clock)
+        found = _exact_path(space, asked, seconds, asked.count_seconds)
         if found.cost_seconds <= seconds:
             return found
         with contextlib.suppress(TooLargeError):
             return make_sampled(space, asked, "too many to enumerate")
-    found = _exact_path(space, asked, _MOST_PATH_SECONDS, UNLIMITED)
+    found = _exact_path(space, asked, _MOST_PATH_SECONDS, math.inf)
     if found.cost_seconds > _MOST_PATH_SECONDS:
         raise TooLargeError(
             f"one exact gradient of the whole path is forecast to take more than {_MOST_PATH_SECONDS:g} s: shorten the"
@@ -289,10 +289,10 @@ def _of_path(space: Space, asked: Asked) -> Backend:
     return found
 
 
-def _exact_path(space: Space, asked: Asked, seconds: float, clock: Clock) -> Sum:
+def _exact_path(space: Space, asked: Asked, seconds: float, counting: float) -> Sum:
     """A signed sum of entropies of event sequences; what is found to take longer than the seconds has an infinite cost."""
     both, alone = show_path(space.hidden), show_path(space.hidden, alone=True)
-    given = seconds, clock
+    given = seconds, counting
     terms: list[tuple[float, Backend]] = [
         (1.0, _of_events(space, both, *given)),
         (-1.0, _of_events(space, None, *given)),
@@ -302,7 +302,7 @@ def _exact_path(space: Space, asked: Asked, seconds: float, clock: Clock) -> Sum
     return Sum(terms, "entropies of all possible sequences, with and without the path")
 
 
-def _of_events(space: Space, shown: Shown | None, seconds: float, clock: Clock) -> Backend:
+def _of_events(space: Space, shown: Shown | None, seconds: float, counting: float) -> Backend:
     """The entropy of the events of a chain, or of one whose observer is shown the path, by the cheapest way."""
     if shown is not None and shown.entropy is not None:
         return OverTimes(space, shown.entropy)
@@ -313,15 +313,15 @@ def _of_events(space: Space, shown: Shown | None, seconds: float, clock: Clock) 
         return Walked(space, lambda _: SequenceEntropy(), cost, "event", size, keep_events=keeps)
 
     if space.hidden.written is not None:
-        strings = all_strings(space, min(_MOST_PATH_SECONDS, clock.left), None)
+        strings = all_strings(space, min(_MOST_PATH_SECONDS, counting))
         return Tree(strings, entropy_of_sequences) if strings is not None else walked(math.inf)
     chain, hidden = space.chain(any_table(space)), space.hidden
     if hidden.num_states > COUNTED_STATES:
-        tried = try_sparse(chain, Budget(), SequenceEntropy, seconds, gradient=True, keep_events=True)
+        tried = try_sparse(chain, _BY_WORK, SequenceEntropy, seconds, gradient=True, keep_events=True)
         return walked(math.inf if tried is None else sparse_seconds(tried[1]))
     try:
-        size = tree_size(chain, clock)
-    except OutOfTime:
+        size = tree_size(chain, most_seconds=counting)
+    except TooLargeError:
         return walked(math.inf)
     if not hidden.kernel.is_sparse and size.num_sequences <= _PATH_BATCH_NUMBERS:
         return Tree(BatchTree(hidden, space.available, stationary=space.stationary), entropy_of_sequences)
@@ -341,7 +341,7 @@ def _whole_tree(space: Space) -> BatchTree | StringBatch:
     """All sequences, or all strings of an observer without a clock, for a loss."""
     hidden, count = space.hidden, "those"
     if hidden.written is not None:
-        strings = all_strings(space, _LOSS_SECONDS, None)
+        strings = all_strings(space, _LOSS_SECONDS)
         if strings is not None and strings.cost_seconds <= _LOSS_SECONDS:
             return strings
     elif not hidden.kernel.is_sparse:
@@ -356,11 +356,11 @@ def _whole_tree(space: Space) -> BatchTree | StringBatch:
 
 
 def _counted(chain: Chain, asked: Asked) -> TreeSize | None:
-    """How many sequences are possible; None where counting them over many states takes too long."""
+    """How many sequences are possible; None where counting them over many states is too much work."""
     large = chain.hidden.num_states > _COUNTED_STATES
     try:
-        return tree_size(chain, asked.count_clock if large else UNLIMITED)
-    except OutOfTime:
+        return tree_size(chain, most_seconds=asked.count_seconds if large else math.inf)
+    except TooLargeError:
         return None
 
 
@@ -368,7 +368,7 @@ def counted_seconds(space: Space, chain: Chain, seconds: float) -> float:
     """The forecast seconds of an exact value of one policy, infinite where it is not known in the time."""
     hidden = space.hidden
     if hidden.written is not None:
-        strings = all_strings(space, COUNT_SECONDS, seconds)
+        strings = all_strings(space, min(COUNT_SECONDS, seconds))
         return math.inf if strings is None else strings.cost_seconds
     if hidden.num_states > COUNTED_STATES:
         return math.inf

@@ -6,6 +6,7 @@ import hashlib
 import json
 import time as clock
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -29,12 +30,15 @@ class Checkpoint:
     **Arguments:** `path`; `identity`: what a run must have in common with the one that wrote the file: the problem's
     fingerprint and every setting that the result depends on; `every`: seconds between two files.
 
+    **Attributes:** `plan`: the document of the plan that the search follows, None for what has none.
+
     **Raises:** `CheckpointError`, at once, where there is no such directory.
     """
 
     def __init__(self, path: str | Path, identity: dict[str, object], every: float):
         self.path, self.every = Path(path), every
         self._identity = identity
+        self.plan: dict[str, object] | None = None
         self._last = clock.monotonic()
         if not self.path.parent.is_dir():
             raise CheckpointError(f"cannot write the checkpoint {path}: there is no directory {self.path.parent}")
@@ -50,7 +54,7 @@ class Checkpoint:
     def write(self, arrays: dict[str, np.ndarray], seconds: float) -> None:
         """Write the state; the old file stays until the new one is complete."""
         arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        note = {"format": _FORMAT, "identity": self._identity, "seconds": seconds}
+        note = {"format": _FORMAT, "identity": self._identity, "seconds": seconds, "plan": self.plan}
         note["sum"] = _sum(note, arrays)
         content = save(
             arrays,
@@ -80,8 +84,10 @@ def _sum(note: dict[str, object], arrays: dict[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-def read_checkpoint(path: str | Path, identity: dict[str, object]) -> tuple[dict[str, np.ndarray], float]:
-    """The state in a checkpoint and the seconds that were spent on it.
+def read_checkpoint(
+    path: str | Path, identity: dict[str, object]
+) -> tuple[dict[str, np.ndarray], float, dict[str, Any] | None]:
+    """The state in a checkpoint, the seconds that were spent on it, and the document of the plan that it follows.
 
     **Raises:** `CheckpointError` where there is no such file, it is damaged, or it comes from another problem or from
     other settings; the message names each that differs.
@@ -105,4 +111,4 @@ def read_checkpoint(path: str | Path, identity: dict[str, object]) -> tuple[dict
     if differing:
         details = "; ".join(f"{key}: {found.get(key)!r} there, {wanted.get(key)!r} here" for key in differing)
         raise CheckpointError(f"{path} is the checkpoint of another run ({details}): use the same problem and settings")
-    return arrays, float(note.get("seconds", 0.0))
+    return arrays, float(note.get("seconds", 0.0)), note.get("plan")

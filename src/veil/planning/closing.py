@@ -86,7 +86,7 @@ def best_on_samples(
     if options.start is not None and objective.min_opacity is None:
         begun = objective.space.table_of(options.start)
         tables += [begun] if meets_linear(objective, begun) and np.any(begun != table) else []
-    count = max(10 * options.sequences, 20_000)
+    count = num_closing_sequences(options)
     found = [_sampled_bits(objective, one, count, options, left / len(tables)) for one in tables]
     earned = np.zeros(len(tables))
     if objective.terms:
@@ -94,6 +94,11 @@ def best_on_samples(
     merits = [_merit(objective, one, more, options) for one, more in zip(found, earned.tolist(), strict=True)]
     chosen = merits.index(max(merits))
     return found[chosen], tables[chosen]
+
+
+def num_closing_sequences(options: SolveOptions) -> int:
+    """On how many new sequences an answer is measured if the time suffices."""
+    return max(10 * options.sequences, 20_000)
 
 
 def _sampled_bits(objective: Objective, table: np.ndarray, count: int, options: SolveOptions, left: float) -> Bits:

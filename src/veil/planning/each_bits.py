@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..common.clock import Clock, OutOfTime
-from ..common.errors import InputError
+from ..common.clock import Clock
+from ..common.errors import InputError, TooLargeError
 from ..common.logs import log2_of_count
 from ..engine.chain import with_clock
+from ..engine.each_time import AtTime
 from ..engine.size import tree_size
+from ..engine.window import Cut, Window
 from ..measure.bracket import end_gradient
 from ..measure.each_time import EachValue
 from ..measure.exact import COUNTED_STATES, Budget
@@ -57,7 +59,7 @@ class EachTime:
         assert self._radius is not None
         bits, result = 0.0, np.zeros(table.shape)
         for one in EachValue(with_clock(self._space.chain(table))).times:
-            radius = self._radius + one.is_forecast if one.time else self._radius + 2
+            radius = _radius(one, self._radius)
             budget = Budget(time_limit=max(clock.left, 1e-3))
             found, slope = end_gradient(
                 one.with_slopes, radius=radius, reveal=True, memory_bytes=budget.memory_bytes, clock=clock
@@ -77,17 +79,31 @@ def each_time_backend(space: Space, objective: Objective, evaluation: Evaluation
     cost = _forecast(space)
     if evaluation == "exact" or (evaluation == "auto" and cost <= seconds):
         return EachTime(space, None, cost)
-    table, best = any_table(space), (0, 1e-3)
+    return EachTime(space, *_widest(space))
+
+
+def _widest(space: Space) -> tuple[int, float]:
+    """The widest windows whose gradients are forecast to take a fraction of a second together, and that forecast."""
+    best, times = (0, 1e-3), EachValue(with_clock(space.chain(any_table(space)))).times
     for radius in range(space.hidden.horizon + 2):
-        clock = Clock(_WINDOW_SECONDS)
+        seconds, left = 0.0, _WINDOW_SECONDS
         try:
-            EachTime(space, radius, 0.0)(table[None], clock)
-        except OutOfTime:
+            for one in times:
+                cut = Cut(one.chain, Window.around(one.chain, _radius(one, radius)), reveal=True)
+                size = tree_size(cut.chain, most_seconds=left)
+                left -= size.counting_seconds
+                seconds += size.seconds(cut.chain, gradient=True) if size.exact else math.inf
+        except TooLargeError:
             break
-        best = radius, clock.spent
-        if clock.spent > _WINDOW_SECONDS / 4:
+        if seconds > _WINDOW_SECONDS:
             break
-    return EachTime(space, *best)
+        best = radius, seconds
+    return best
+
+
+def _radius(one: AtTime, radius: int) -> int:
+    """That of the window of one time."""
+    return radius + one.is_forecast if one.time else radius + 2
 
 
 def _forecast(space: Space) -> float:
@@ -95,11 +111,12 @@ def _forecast(space: Space) -> float:
     chain, total = space.chain(any_table(space)), 0.0
     if chain.hidden.num_states > COUNTED_STATES or chain.written is not None:
         return math.inf if chain.written is None else 0.0
-    clock = Clock(_COUNT_SECONDS)
+    left = _COUNT_SECONDS
     try:
         for one in EachValue(chain).times:
-            size = tree_size(one.chain, clock)
+            size = tree_size(one.chain, most_seconds=left)
+            left -= size.counting_seconds
             total += size.seconds(one.chain, gradient=True) if size.exact else math.inf
-    except OutOfTime:
+    except TooLargeError:
         return math.inf
     return total

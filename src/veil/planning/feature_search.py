@@ -30,16 +30,14 @@ from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
 from .parameters import TableParameters
+from .plan import SHARE_OF_TABLE
 from .policy_class import make_space
-from .schedule import Schedule
+from .schedule import Schedule, first_batch_of
 from .search import search, within_reach
 from .solution import History, Solution, Status
 from .starts import richest_table
-from .table_methods import first_batch_of, make_ascent
+from .table_methods import make_ascent
 from .terms import hidden_terms, terms_of
-
-SHARE_OF_TABLE = 0.4
-"""Of a time limit, for the table that the policy is fitted to."""
 
 _SHARE_OF_SAFE = 0.1  # of what is left then, for the table of largest return
 _SHARE_OF_FIT = 0.4  # of what is left then, to fit it

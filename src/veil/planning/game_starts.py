@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock, OutOfTime
+from ..common.clock import Clock, OutOfTime, Stop
 from ..common.errors import VeilError
 from ..common.memo import memo
 from ..engine.compile import build
@@ -96,7 +96,10 @@ def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock
         except (VeilError, OutOfTime):  # such as a secret that is a whole path, or a tree that does not fit
             return None
 
-    return memo(problem, (_solved, memory, threshold), solve, keep=lambda found: found is not None or clock.left > 0)
+    found = memo(problem, (_solved, memory, threshold), solve, keep=lambda found: found is not None or clock.left > 0)
+    if found is not None and found.stopped == Stop.TIME_LIMIT:  # also if it was played before
+        clock.note_late()
+    return found
 
 
 def table_of_game(space: Space, problem: Problem, result: GameResult) -> Float[np.ndarray, "T C A"]:

@@ -11,8 +11,9 @@ It is then chosen by `veil.solve(problem, "my-method")`, `method = "my-method"` 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from ..common.errors import InputError
 from ..common.registry import Registry
-from ..common.settings import settings
+from ..common.settings import checked, settings
 from .options import SolveOptions
 
 if TYPE_CHECKING:
@@ -94,6 +95,19 @@ def unsupported(method: str, given: Mapping[str, object]) -> dict[str, str]:
         elif setting.about.methods and name not in known.options:
             found[name] = f"method={method!r} does not have this option, only {_listed(setting.about.methods)}"
     return found
+
+
+def check_options(options: SolveOptions) -> SolveOptions:
+    """The options as plain values; raises `InputError` with everything that is wrong with them or that the method lacks."""
+    options, wrong = checked(options)
+    if options.method not in METHODS:
+        wrong["method"] = f"method is {options.method!r}, expected {METHODS.expected(options.method)}"
+    else:
+        given = {name: getattr(options, name) for name in settings(SolveOptions) if name not in wrong}
+        wrong |= {name: f"{name}: {words}" for name, words in unsupported(options.method, given).items()}
+    if wrong:
+        raise InputError("solve", wrong.values())
+    return options
 
 
 def _kind(value: object) -> str:

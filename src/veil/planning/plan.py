@@ -1,22 +1,31 @@
 """The plan of a search: which classes are searched, how they are evaluated, from how many starts, on what, and why.
 
-A plan is a function of the problem and the options alone; the clock ends a search, and does not decide what it does before.
-The one exception is said where it applies: over many states, sequences are counted only for a share of the time limit.
+A plan is a function of the problem and the options alone. What can be forecast is forecast from counted work, so that the same
+problem and options have the same plan on every machine; the clock ends a search, and does not decide what it does before.
 """
 
+import math
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from ..common.workers import ALONE, Team
 from ..problem.problem import Problem
 from .ascent import MOST_BATCH
 from .channels import make_channels
 from .device_plan import chosen_plan
-from .objective import make_objective
+from .methods import check_options
+from .objective import Objective, make_objective
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
-from .schedule import Schedule, exact_schedule, num_exact_starts
-from .solve import check_options
-from .table_methods import first_batch_of, planned_samples
+from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples
 from .terms import terms_of, with_task
+
+SHARE_OF_PROOF = 0.25
+"""Of a time limit, that is kept for the proof."""
+SHARE_OF_SMALLER = 0.15
+"""Of a time limit, for the search of each smaller class."""
+SHARE_OF_TABLE = 0.4
+"""Of a time limit, for the table that a feature policy is fitted to."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +60,29 @@ class ClassPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """How `veil.solve` would search: the classes one after the other, smaller ones first."""
+    """How `veil.solve` searches: the classes one after the other, smaller ones first; `time_limit`: seconds of the search."""
 
     method: str
+    time_limit: float | None
     classes: tuple[ClassPlan, ...]
 
     def lines(self) -> list[str]:
         """A sentence for each class."""
         return [one.text for one in self.classes]
 
-    def document(self) -> dict[str, object]:
-        """As results hold it."""
-        return asdict(self)
+    def document(self) -> dict[str, Any]:
+        """As results and checkpoints hold it: values of JSON."""
+        classes = [asdict(one) | {"rounds": [list(pair) for pair in one.rounds]} for one in self.classes]
+        return {"method": self.method, "time_limit": self.time_limit, "classes": classes}
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> "Plan":
+        """The plan of such a document."""
+        classes = [
+            ClassPlan(**{**one, "rounds": tuple((length, kept) for length, kept in one["rounds"])})
+            for one in document["classes"]
+        ]
+        return cls(document["method"], document["time_limit"], tuple(classes))
 
 
 def plan(problem: Problem, options: SolveOptions) -> Plan:
@@ -75,32 +95,70 @@ def plan(problem: Problem, options: SolveOptions) -> Plan:
     **Raises:** `InputError` for options that are wrong or do not fit the problem; `TooLargeError`.
     """
     options = check_options(options)
-    method = "ascent" if options.method == "auto" else options.method
-    if method != "ascent":
-        return Plan(method, ())
-    asked = with_task(problem, options.task)
-    smaller = () if options.start is not None else smaller_classes(make_space(asked, options.memory).memory)
-    classes = (*smaller, options.memory)
-    return Plan(method, tuple(_of_class(asked, replace(options, method=method, memory=one)) for one in classes))
+    options = replace(options, method="ascent" if options.method == "auto" else options.method)
+    limit = search_seconds(options)
+    if limit is not None and options.features is not None:
+        limit *= SHARE_OF_TABLE
+    options = replace(options, time_limit=limit)
+    if options.method != "ascent":
+        return Plan(options.method, limit, ())
+    return planned(with_task(problem, options.task), options)[0]
 
 
-def _of_class(problem: Problem, options: SolveOptions) -> ClassPlan:
-    space = make_space(problem, options.memory)
-    space = replace(space, on_device=chosen_plan(space, options))
-    objective = make_objective(
-        space,
-        make_channels(space, options, options.time_limit),
-        goal=options.goal,
-        per_start=options.per_start,
-        min_opacity=options.min_opacity,
-        terms=terms_of(problem, options.task),
-    )
+def search_seconds(options: SolveOptions) -> float | None:
+    """The part of the time limit that the search may take."""
+    if options.time_limit is None or not options.certificate:
+        return options.time_limit
+    return (1 - SHARE_OF_PROOF) * options.time_limit
+
+
+def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tuple[Plan, list[Objective]]:
+    """The plan of a search of tables whose time limit is that of the options, and the objective of each class."""
+    if problem.horizon == 0:  # one observation at most, all of which are evaluated
+        options = replace(options, evaluation="auto")
+    memories, plans, objectives = classes_of(problem, options), list[ClassPlan](), list[Objective]()
+    for number, memory in enumerate(memories):
+        own = replace(options, memory=memory, time_limit=class_seconds(options, number, len(memories)))
+        space = make_space(problem, memory)
+        space = replace(space, on_device=chosen_plan(space, own))
+        objective = make_objective(
+            space,
+            make_channels(space, own, own.time_limit, team),
+            goal=options.goal,
+            per_start=options.per_start,
+            min_opacity=options.min_opacity,
+            terms=terms_of(problem, options.task),
+            team=team,
+        )
+        objectives.append(objective)
+        if options.method == "ascent":
+            plans.append(_of_class(objective, own, is_given=options.start is not None or number > 0))
+    return Plan(options.method, options.time_limit, tuple(plans)), objectives
+
+
+def classes_of(problem: Problem, options: SolveOptions) -> tuple[Any, ...]:
+    """The memories of the classes that are searched one after the other, the one that was asked for last."""
+    if options.method != "ascent" or options.start is not None:
+        return (options.memory,)
+    return (*smaller_classes(make_space(problem, options.memory).memory), options.memory)
+
+
+def class_seconds(options: SolveOptions, number: int, of: int) -> float | None:
+    """The time limit for which a class is planned."""
+    if options.time_limit is None or number == of - 1:
+        return options.time_limit
+    return SHARE_OF_SMALLER * options.time_limit
+
+
+def _of_class(objective: Objective, options: SolveOptions, *, is_given: bool) -> ClassPlan:
+    """`is_given`: whether it begins from a policy beside its own starts."""
+    space, limit = objective.space, math.inf if options.time_limit is None else options.time_limit
     if objective.is_sampled:
         batch = first_batch_of(objective, MOST_BATCH // 2)
-        starts, schedule = planned_samples(objective, options, batch)
+        starts, schedule = planned_samples(objective, options, batch, limit, num_given=int(is_given))
         optimiser = "Adam on fresh samples, averaged"
     else:
-        batch, starts = 0, options.starts or num_exact_starts(objective)
+        batch, starts = 0, (options.starts or num_exact_starts(objective)) + is_given
         schedule: Schedule = exact_schedule(objective, options.iterations)
         optimiser = "L-BFGS to a stationary point"
     return ClassPlan(

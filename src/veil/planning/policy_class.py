@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError, TooLargeError
 from ..engine.additive import expected_sums, sums_and_gradients
 from ..engine.chain import Chain
@@ -164,12 +163,11 @@ def any_table(space: Space) -> Float[np.ndarray, "T C A"]:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def all_strings(space: Space, seconds: float, time_limit: float | None) -> StringBatch | None:
-    """All strings of an observer without a clock; None if they are too many, or are not found in the seconds for it."""
-    clock = Clock(seconds if time_limit is None else min(seconds, time_limit))
+def all_strings(space: Space, seconds: float) -> StringBatch | None:
+    """All strings of an observer without a clock; None if they are too many, or take more than the seconds of work."""
     try:
-        return StringBatch(space.hidden, space.available, stationary=space.stationary, clock=clock)
-    except (OutOfTime, TooLargeError):
+        return StringBatch(space.hidden, space.available, stationary=space.stationary, most_seconds=seconds)
+    except TooLargeError:
         return None
 
 

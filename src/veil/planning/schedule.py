@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .objective import Objective
+from .options import SolveOptions
 
 LONGEST = 5000
 """Iterations of a search on samples if no number is asked for; it ends earlier where its checks find nothing better."""
@@ -29,6 +30,10 @@ _SAMPLED_STARTS, _STEPS_OF_START = (
 )  # least and largest number of starts on samples, and steps that each is worth
 _ROUND = (12, 100)  # least and largest number of iterations of a round
 _GRADIENT_SECONDS = 0.02  # of a gradient on the first batch, in which it is chosen
+# Seconds for each transition and sequence of a gradient, for each decision, for each transition and quantity of a sum of
+# rewards with its gradient, and for each parameter and bound of a step (measured on one core).
+_PER_ENTRY, _PER_STEP, _PER_SUM, _PER_PARAMETER = 4e-9, 4e-4, 6e-9, 2e-8
+_LEAST_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -95,3 +100,31 @@ def first_batch(seconds_per_sequence: float, least: int, most: int) -> int:
     """Sequences of the first gradients: a power of two that takes about so long."""
     fits = 2 ** (max(1, int(_GRADIENT_SECONDS / seconds_per_sequence)).bit_length() - 1)
     return int(np.clip(fits, least, most))
+
+
+def first_batch_of(objective: Objective, most: int) -> int:
+    """Sequences of the first gradients of an objective on samples."""
+    return first_batch(_PER_ENTRY * _entries(objective), _LEAST_BATCH, most)
+
+
+def planned_samples(
+    objective: Objective, options: SolveOptions, batch: int, time_limit: float, *, num_given: int
+) -> tuple[int, Schedule]:
+    """Starts and schedule of a search on samples; `num_given`: policies that it begins from beside its own starts."""
+    seconds = step_seconds(objective, batch)
+    starts = options.starts or num_sampled_starts(seconds, time_limit) + num_given
+    return starts, sampled_schedule(starts, seconds, time_limit, options.iterations)
+
+
+def step_seconds(objective: Objective, batch: int) -> float:
+    """The forecast of one step of one start: its bits, sums of rewards, and parameters."""
+    bits = _PER_ENTRY * _entries(objective) * batch
+    bits += _PER_STEP * objective.space.hidden.horizon * len(objective.sampled)
+    hidden, quantities = objective.space.hidden, 1 + len(objective.others) + len(objective.terms)
+    sums = _PER_SUM * hidden.horizon * hidden.kernel.num_entries * hidden.kernel.num_actions * (1 + quantities)
+    return bits + sums + _PER_PARAMETER * int(np.prod(objective.space.shape)) * (2 + objective.num_constraints)
+
+
+def _entries(objective: Objective) -> int:
+    """Transitions at all times, of all channels that are sampled."""
+    return sum(one.space.layers.num_entries for one in objective.sampled)

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,24 +19,22 @@ from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .answer import answer_seconds, best_candidate, in_class, is_feasible, make_answer, unsearched
-from .channels import make_channels
 from .checkpoint import Checkpoint, read_checkpoint
-from .closing import CLOSING_SECONDS, Bits
-from .device_plan import chosen_plan, memory_errors
+from .closing import CLOSING_SECONDS, Bits, num_closing_sequences
+from .device_plan import memory_errors
 from .feasible_start import feasible_table
 from .game_starts import play_games
 from .iteration import Iteration, S, SearchState
 from .methods import METHODS
-from .objective import Objective, make_objective
+from .objective import Objective
 from .options import SolveOptions
-from .policy_class import Space, make_space, memory_words, smaller_classes
+from .plan import SHARE_OF_SMALLER, Plan, class_seconds, classes_of, planned
+from .policy_class import Space, make_space, memory_words
 from .primal_dual import describe_optimizer
 from .solution import Solution, Status
 from .starts import richest_table
-from .terms import terms_of
 
 _SHARE_OF_GAMES = 0.2  # of the time, for the convex games whose policies all classes begin from
-_SHARE_OF_SMALLER = 0.15  # of the time that is left, for each smaller class
 _LEAST_CLOSING = 0.2  # seconds in which the last policy of a search may be made feasible
 _SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
@@ -65,21 +62,44 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
 
 def _search_classes(problem: Problem, space: Space, options: SolveOptions, make: Start[Any], clock: Clock) -> Solution:
     """See `search`."""
-    if problem.horizon == 0:  # one observation at most, all of which are evaluated
-        options = replace(options, evaluation="auto")
-        if problem.return_over != "infinite":  # there is nothing to decide
-            objective, safe = _make_objective(problem, options, clock)
-            return unsearched(objective, safe, options, clock, Status.CONVERGED)
-    smaller = () if options.method != "ascent" or options.start is not None else smaller_classes(space.memory)
-    classes = (*smaller, options.memory)
+    classes = classes_of(problem, options)
     records = _Records(options, space, classes)
     before, arrays = records.read(clock)
-    played = False
+    if records.plan is not None:  # a search that is taken up follows the plan that it began with
+        options = replace(options, time_limit=records.plan.time_limit)
+    team = options.workers
+    assert isinstance(team, Team)
+    plan, objectives = planned(problem, options, team)
+    records.check(plan)
+    found = _searched(space, options, make, clock, classes, objectives, before, arrays, records)
+    decided = clock.was_late or found.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.NOT_SEARCHED)
+    fewer = options.time_limit is not None and found.opacity.method == "sampled"
+    fewer = fewer and found.opacity.num_sequences < num_closing_sequences(options)
+    return replace(found, plan=plan, repeatable=not decided and not fewer)
+
+
+def _searched(
+    space: Space,
+    options: SolveOptions,
+    make: Start[Any],
+    clock: Clock,
+    classes: tuple[Any, ...],
+    objectives: list[Objective],
+    before: "_Before",
+    arrays: dict[str, np.ndarray] | None,
+    records: "_Records",
+) -> Solution:
+    """The answer of the classes one after the other, from where a checkpoint left off."""
+    problem, played = space.problem, False
+    if problem.horizon == 0 and problem.return_over != "infinite":  # there is nothing to decide
+        objective, safe = _with_safe(objectives[-1], clock)
+        return unsearched(objective, safe, options, clock, Status.CONVERGED)
     while True:
         last = before.number == len(classes) - 1
         own = clock if last else _part_of(clock)
-        part = replace(options, memory=classes[before.number], start=before.start)
-        objective, safe = _make_objective(problem, part, own)
+        limit = class_seconds(options, before.number, len(classes))
+        part = replace(options, memory=classes[before.number], start=before.start, time_limit=limit)
+        objective, safe = _with_safe(objectives[before.number], own)
         if options.method == "ascent" and objective.is_sampled and not played:
             played = play_games(objective, clock.share(_SHARE_OF_GAMES))  # the starts of all classes
             own = clock if last else _part_of(clock)
@@ -116,30 +136,14 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
 
 def _part_of(clock: Clock) -> Clock:
     """The share of the time in which a smaller class is searched; it may make as many iterations."""
-    part = clock.share(_SHARE_OF_SMALLER)
+    part = clock.share(SHARE_OF_SMALLER)
     part.iterations = clock.iterations
     return part
 
 
-def _make_objective(
-    problem: Problem, options: SolveOptions, clock: Clock
-) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
-    """The objective for the class of the options, without a clock, and the table of largest return known for the class."""
-    space = make_space(problem, options.memory)
-    space = replace(space, on_device=chosen_plan(space, options))
-    team = options.workers
-    assert isinstance(team, Team)
-    limit = None if math.isinf(clock.time_limit) else clock.time_limit
-    objective = make_objective(
-        space,
-        make_channels(space, options, limit, team),
-        goal=options.goal,
-        per_start=options.per_start,
-        min_opacity=options.min_opacity,
-        terms=terms_of(problem, options.task),
-        team=team,
-    )
-    safe = richest_table(space, clock)
+def _with_safe(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
+    """An objective, and the table of largest return known for its class, or one that meets the other constraints too."""
+    safe = richest_table(objective.space, clock)
     if objective.others:
         with contextlib.suppress(OutOfTime):
             safe = feasible_table(objective, safe, clock)
@@ -172,13 +176,15 @@ class _Records:
         self._options, self._space, self._classes = options, space, classes
         self._identity = _identity(options, space) if path is not None else {}
         self._file = None if path is None else Checkpoint(path, self._identity, options.checkpoint_every)
+        self.plan: Plan | None = None
 
     def read(self, clock: Clock) -> tuple[_Before, dict[str, np.ndarray] | None]:
         """Where to begin: at the smallest class, or with the arrays of the state in the checkpoint to resume from."""
         fresh = _Before(0, self._options.start, -1, np.zeros((0, 6)))
         if self._options.resume is None:
             return fresh, None
-        arrays, spent = read_checkpoint(self._options.resume, self._identity)
+        arrays, spent, kept = read_checkpoint(self._options.resume, self._identity)
+        self.plan = None if kept is None else Plan.of(kept)
         clock.resume_after(spent)
         about = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CLASS)}
         if not about:
@@ -189,6 +195,16 @@ class _Records:
             smaller = make_space(self._space.problem, self._classes[int(start_of)])
             start = smaller.policy(about[_CLASS + "start"])
         return _Before(int(number), start, int(start_of), past), arrays
+
+    def check(self, plan: Plan) -> None:
+        """Keep the plan in the checkpoints that follow; raise `CheckpointError` if the one that was read has another."""
+        if self.plan is not None and self.plan != plan:
+            raise CheckpointError(
+                f"{self._options.resume} follows another plan than this version or device makes ({self.plan.lines()}, here"
+                f" {plan.lines()}): search anew"
+            )
+        if self._file is not None:
+            self._file.plan = plan.document()
 
     def writer(self, before: _Before) -> "_StateWriter":
         """What writes the states of one class."""

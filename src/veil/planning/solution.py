@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -24,6 +25,9 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.trivial import trivial_bound
 from ..proof.certificate import CONFIDENCE, Certificate
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 UNPROVEN = 5e-5
 """Bits below which a lower bound says nothing."""
@@ -119,6 +123,9 @@ class Solution(Value):
       may be weaker than it could be.
     - `task`: the sum that was maximised beside the objective or under `min_opacity`, as text, and `task_value`, its
       value, exact but for bits in it that are sampled; empty and NaN where there was none.
+    - `plan`: the `Plan` that the search followed, the same for the same problem and options; None of an answer that was not
+      searched for. `repeatable`: whether no limit of time decided anything, so that the same plan and seed give the same answer
+      on any machine.
     - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
       proves it, for `certify`.
     - `problem`: what was solved; None where the solution was not made by `veil.solve`.
@@ -155,6 +162,8 @@ class Solution(Value):
     task_value: float = float("nan")
     proof: SolvedGame | RecordsResult | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)
+    plan: "Plan | None" = field(default=None, repr=False)
+    repeatable: bool = True
 
     def summary(self) -> str:
         """The answer as a small table and one or two sentences."""

@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 
 from ..common.clock import Clock
-from ..common.errors import InputError, VeilError
-from ..common.settings import checked, settings, takes
+from ..common.errors import VeilError
+from ..common.settings import takes
 from ..common.workers import team_of
 from ..measure.constrained import ConstraintValue, quantity_values
 from ..measure.pairs import PairValue, pair_values
@@ -13,14 +13,13 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..proof.certify import prove
 from ..proof.feasibility import proven_others
-from .methods import METHODS, unsupported
+from .methods import METHODS, check_options
 from .options import SolveOptions
+from .plan import Plan, search_seconds
 from .solution import Solution, Status
 from .terms import hidden_terms, terms_of, with_task
 
-# The part of a time limit that is kept for the proof, and what it may take where nothing is said.
-_SHARE_OF_PROOF = 0.25
-_PROOF_SECONDS = 20.0
+_PROOF_SECONDS = 20.0  # that a proof may take where nothing is said
 _PAIR_SECONDS = 1.0  # at least, in which pairs that a method did not measure are
 
 
@@ -54,18 +53,18 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     options = check_options(options)
     clock = Clock(options.time_limit)
     method = METHODS.get(options.method)()
-    limit = options.time_limit
-    share = 1 - _SHARE_OF_PROOF if options.certificate else 1.0
+    limit, seconds = options.time_limit, search_seconds(options)
     asked = with_task(problem, options.task)
     with team_of(options.workers) as team:
-        part = replace(options, time_limit=None if limit is None else limit * share, workers=team)
+        part = replace(options, time_limit=seconds, workers=team)
         solution = method.solve(asked, part)
-    solution = replace(solution, problem=problem)
+    told = solution.plan or Plan("ascent" if options.method == "auto" else options.method, seconds, ())
+    solution = replace(solution, problem=problem, plan=told)
     if options.min_opacity is not None and solution.threshold is not None:  # multipliers are then no bits
         solution = replace(solution, price_bits=float("nan"), prices=())
     if solution.has_hardly_begun:  # and multipliers that were not searched for are no prices
         solution = replace(solution, price_bits=float("nan"), prices=(), pair_prices=())
-    left = None if limit is None else max(clock.left - limit * (1 - share), _PAIR_SECONDS)
+    left = None if limit is None or seconds is None else max(clock.left - (limit - seconds), _PAIR_SECONDS)
     solution = _with_constraints(problem, _with_pairs(problem, replace(solution, hide=options.hide), left))
     if options.task is not None:
         solution = replace(solution, task=options.task, task_value=task_value(asked, solution, options.task))
@@ -116,19 +115,6 @@ def task_value(problem: Problem, solution: Solution, task: str) -> float:
     hidden = {one.name: one.bits for one in solution.pairs} | {OWN: solution.opacity.bits}
     total = sum(factor * values[number] for factor, number in terms_of(problem, task))
     return total + sum(factor * hidden[name] for factor, name in hidden_terms(problem, task))
-
-
-def check_options(options: SolveOptions) -> SolveOptions:
-    """The options as plain values; raises `InputError` with everything that is wrong with them or that the method lacks."""
-    options, wrong = checked(options)
-    if options.method not in METHODS:
-        wrong["method"] = f"method is {options.method!r}, expected {METHODS.expected(options.method)}"
-    else:
-        given = {name: getattr(options, name) for name in settings(SolveOptions) if name not in wrong}
-        wrong |= {name: f"{name}: {words}" for name, words in unsupported(options.method, given).items()}
-    if wrong:
-        raise InputError("solve", wrong.values())
-    return options
 
 
 def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, seconds: float) -> Solution:

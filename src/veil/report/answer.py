@@ -15,6 +15,7 @@ from ..measure.constrained import ConstraintValue, constraint_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.pairs import PairValue, pair_values
 from ..measure.result import Opacity
+from ..planning.plan import Plan
 from ..planning.solution import CLOCK_WORDS, Solution, Status, is_short, lacks_clock
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
@@ -186,6 +187,8 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
         needs_observations=found.needs_observations,
         history=result.history(),
         settings=dict(found.settings),
+        plan=None if found.plan is None else Plan.of(found.plan.model_dump()),
+        repeatable=found.repeatable,
         constraints=tuple(
             ConstraintValue(one.name, one.relation, _number(one.bound), _number(one.value), _number(one.price_bits))
             for one in found.constraints

@@ -49,7 +49,7 @@ class CurveFile:
         """The number of searches that were made, the best answer of each point, the seconds spent; none without a file."""
         if not self._path.exists():
             return 0, {}, 0.0
-        arrays, seconds = read_checkpoint(self._path, self._identity)
+        arrays, seconds, _ = read_checkpoint(self._path, self._identity)
         try:
             notes = parse_json(arrays["notes"].astype(np.uint8).tobytes())
             found = {int(index): self._kept(note, arrays[_TABLE + index]) for index, note in notes["points"].items()}

@@ -76,6 +76,29 @@ class PairPart(Part):
     loss_std_error: Number = Field(0.0, description="Standard error of a sampled loss, else 0.")
 
 
+class ClassPart(Part):
+    """What is planned for one class of policies."""
+
+    policy_class: str = Field(description="The class in words.")
+    memory: str = Field(description="The class as options name it.")
+    evaluation: Literal["exact", "bracket", "sampled"] = Field(description="How policies are evaluated.")
+    why: str = Field(description="Why they are evaluated so.")
+    starts: int = Field(description="Policies to begin from.")
+    rounds: list[list[int]] = Field(description="Iterations of each round, and the starts that stay after it.")
+    last: int = Field(description="The most iterations of the start that is left.")
+    batch: int = Field(description="Sequences of the first gradients; 0 where gradients are exact.")
+    optimiser: str = Field(description="The optimiser of the start that is left.")
+    device: str = Field(description="What the search runs on.")
+
+
+class PlanPart(Part):
+    """The plan of a search: a function of the problem and the options alone."""
+
+    method: str = Field(description="The method.")
+    time_limit: Number = Field(description="The seconds of the search that it was made for; null for no limit.")
+    classes: list[ClassPart] = Field(description="The classes that are searched one after the other.")
+
+
 class AnswerPart(Part):
     """What the search found."""
 
@@ -103,6 +126,10 @@ class AnswerPart(Part):
     seconds: Number = Field(description="Duration of the search.")
     seed: int = Field(description="Random seed.")
     settings: dict[str, object] = Field(description="Further settings.")
+    repeatable: bool = Field(
+        description="Whether the same plan and seed give this answer on any machine: no limit of time decided anything."
+    )
+    plan: PlanPart | None = Field(description="The plan that the search followed; null where nothing was searched for.")
 
 
 class CertificatePart(Part):
@@ -157,11 +184,12 @@ def pair_document(pair: PairValue) -> dict[str, object]:
 
 def answer_document(solution: Solution) -> dict[str, object]:
     """A `Solution` as a JSON document, without its history and its policy."""
-    made = ("status", "message", "opacity", "constraints", "pairs")
+    made = ("status", "message", "opacity", "constraints", "pairs", "plan")
     fields = [name for name in AnswerPart.model_fields if name not in made]
     own: dict[str, object] = {"status": solution.status.name, "message": solution.status.value}
     own["constraints"] = [constraint_document(one) for one in solution.constraints]
     own["pairs"] = [pair_document(one) for one in solution.pairs]
+    own["plan"] = None if solution.plan is None else solution.plan.document()
     return own | {"opacity": opacity_document(solution.opacity)} | plain({n: getattr(solution, n) for n in fields})
 
 
