@@ -80,5 +80,6 @@ def test_a_limit_that_decides_something_is_told():
     limited = veil.solve(problem, time_limit=1.0, **given)
     assert free.repeatable
     assert not limited.repeatable
+    assert limited.plan is not None
     assert limited.plan == plan(problem, replace(SolveOptions(**given), time_limit=1.0))
     assert Plan.of(json.loads(json.dumps(limited.plan.document()))) == limited.plan
