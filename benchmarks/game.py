@@ -9,7 +9,8 @@ from benchmarks.common import Settings, clock, markdown_table, say, seconds_text
 from benchmarks.game_methods import race
 from veil.common.clock import Clock
 from veil.engine.return_range import threshold as wanted_return
-from veil.game.refine import EnclosedGame, enclose_game
+from veil.game.bounds import Bounds
+from veil.game.enclose import enclose
 from veil.game.solve import solve_game
 
 TITLE = "the game: methods, proven bounds beside policies, horizon 60, 15 × 15 cells"
@@ -150,8 +151,8 @@ def bounds_text(settings: Settings) -> str:
         problem = asked.problem()
         markov = veil.solve(problem, time_limit=_seconds(settings, MARKOV_SECONDS), progress=False, certificate=False)
         game = solve_game(problem, gap=GAP, clock=Clock(_seconds(settings, BOUND_SECONDS)))
-        policy = game.policy(problem)
-        proof = veil.certify(problem, policy, game=game)
+        policy = game.policy()
+        proof = veil.certify(problem, policy, game=Bounds.of(game))
         verifying = clock(lambda: veil.verify(proof, problem, policy))  # noqa: B023
         stationary = f"{markov.opacity.bits:.4f}" if markov.feasible else "none found"
         published = "" if asked.published is None else f"{asked.published:.4f}"
@@ -179,7 +180,7 @@ def _enclosed_text(asked: list[tuple[str, str, veil.Problem]], settings: Setting
     rows = []
     for name, share, problem in asked:
         begin = time.process_time()
-        found = enclose_game(problem, gap=LONG_GAP, clock=Clock(_seconds(settings, seconds), now=time.process_time))
+        found = enclose(problem, gap=LONG_GAP, clock=Clock(_seconds(settings, seconds), now=time.process_time))
         spent = seconds_text(time.process_time() - begin)
         closed = "yes" if found.gap <= LONG_GAP else "no"
         cells = [name, f"{wanted_return(problem):.3f} ({share})", f"{found.lower:.4f}", f"{found.upper:.4f}"]
@@ -188,10 +189,6 @@ def _enclosed_text(asked: list[tuple[str, str, veil.Problem]], settings: Setting
     return markdown_table(header, rows)
 
 
-def _ways(found: EnclosedGame) -> str:
-    words = []
-    if found.windows is not None:
-        words.append(f"windows of {found.windows.revealing_steps} and {found.windows.forgetting_steps}")
-    if found.refined is not None:
-        words.append(f"automata of up to {max(found.refined.bounding.graph.sizes)} nodes")
-    return ", ".join(words)
+def _ways(found: Bounds) -> str:
+    kinds = [f"{one.graph.kind} (at most {max(one.graph.sizes)} nodes)" for one in found.games]
+    return f"policy: {found.best.graph.kind}; bound: {', '.join(kinds)}"

@@ -23,7 +23,7 @@ from veil.policy.history import Decisions, HistoryPolicy
 
 def history_case() -> tuple[veil.Problem, HistoryPolicy]:
     problem = make_problem(min_return=None, horizon=2)
-    return problem, solve_game(problem, FullHistory(), gap=0.05, iterations=3).policy(problem)
+    return problem, solve_game(problem, FullHistory(), gap=0.05, iterations=3).policy()
 
 
 def test_a_graph_that_holds_impossible_what_happens_is_refused():

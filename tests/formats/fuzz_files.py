@@ -138,7 +138,7 @@ def _policies() -> tuple[veil.Problem, list[veil.Policy]]:
         veil.MarkovPolicy.uniform(problem),
         veil.TimedPolicy.uniform(problem),
         *(veil.MemoryPolicy.uniform(problem, memory) for memory in memories),
-        solve_game(problem, gap=0.3).policy(problem),
+        solve_game(problem, gap=0.3).policy(),
     ]
 
 

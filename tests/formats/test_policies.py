@@ -38,7 +38,7 @@ def remembering(problem: veil.Problem, memory: Any) -> veil.MemoryPolicy:
 def history(horizon: int = 3, told_at: int | None = None) -> tuple[veil.Problem, veil.HistoryPolicy]:
     problem = watched(horizon=horizon)
     pairs = None if told_at is None else make_pairs(build(problem), FullHistory(), told_at=told_at)
-    return problem, solve_game(problem, gap=0.2, pairs=pairs).policy(problem)
+    return problem, solve_game(problem, gap=0.2, pairs=pairs).policy()
 
 
 def comes_back(problem: veil.Problem, policy: Any, folder: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_history_policy_that_sees_actions_comes_back(tmp_path: Path):
     first = watched(horizon=2)
     shown = veil.Observer(first.observer.emissions, ["seen", "not"], sees_actions=True, sees_initial=False)
     problem = veil.Problem(first.models, shown, first.secret, 2, agent_sees="state+observations")
-    comes_back(problem, solve_game(problem, gap=0.2).policy(problem), tmp_path)
+    comes_back(problem, solve_game(problem, gap=0.2).policy(), tmp_path)
 
 
 def test_a_policy_without_decisions_comes_back(tmp_path: Path):

@@ -6,7 +6,11 @@ import numpy as np
 
 import veil
 from tests.random_problems import random_spec, to_problem
+from veil.common.clock import Clock
 from veil.engine.compile import build
+from veil.engine.return_range import threshold as threshold_of
+from veil.game.bounds import Bounds
+from veil.game.growth import Events, Growth
 from veil.game.pairs import FullHistory, ObserverMemory, Pairs, make_pairs
 from veil.game.responses import AgentProblem
 
@@ -14,6 +18,23 @@ from veil.game.responses import AgentProblem
 def agent_of(problem: veil.Problem, memory: ObserverMemory | None = None) -> AgentProblem:
     """The agent's decision problem against an observer with a memory, everything by default."""
     return AgentProblem(problem, make_pairs(build(problem), memory or FullHistory()))
+
+
+def grown(
+    problem: veil.Problem,
+    *,
+    threshold: float | None = None,
+    gap: float = 0.05,
+    nodes: int = 32,
+    most_nodes: int = 4096,
+    memory_bytes: int = 2**31,
+    clock: Clock | None = None,
+    windows: bool = True,
+) -> Bounds:
+    """The bounds of memories that grow, though the whole memory may fit; without `windows` from the last event on."""
+    threshold = threshold_of(problem) if threshold is None else threshold
+    growth = Growth(problem, threshold, gap, nodes, most_nodes, memory_bytes, None, clock or Clock())
+    return growth.run(None if windows else Events(1))
 
 
 def binding_threshold(agent: AgentProblem, share: float) -> float:

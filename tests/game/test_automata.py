@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.game.cases import agent_of, first_or_last
+from tests.game.cases import agent_of, first_or_last, grown
 from tests.game.plain_game import play_history
 from tests.seeds import in_blocks
 from veil.common.clock import Clock, Progress
@@ -15,7 +15,6 @@ from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages,
 from veil.game.lift import charged_bits, lift
 from veil.game.pairs import LastEvents, make_pairs
 from veil.game.redirect import redirected_graph
-from veil.game.refine import enclose_game, refine_game
 from veil.game.responses import AgentProblem
 from veil.game.solve import solve_game
 
@@ -27,7 +26,7 @@ def test_automata_of_beliefs_enclose_the_whole(seed):
     whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
     told: list[Progress] = []
     clock = Clock(3.0, progress=told.append)
-    refine_game(problem, threshold=threshold, gap=1e-3, nodes=2, most_nodes=16, clock=clock)
+    grown(problem, threshold=threshold, gap=1e-3, nodes=2, most_nodes=16, windows=False, clock=clock)
     assert told
     for one in told:
         assert one.opacity_bits <= whole.upper + 1e-9
@@ -38,7 +37,7 @@ def test_automata_of_beliefs_enclose_the_whole(seed):
 def test_both_ways_together_enclose_the_whole(seed):
     problem, threshold = first_or_last(seed)
     whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
-    result = enclose_game(problem, threshold=threshold, gap=1e-3, nodes=4, clock=Clock(2.0))
+    result = grown(problem, threshold=threshold, gap=1e-3, nodes=4, clock=Clock(2.0))
     assert result.lower <= whole.upper + 1e-9
     assert result.upper >= whole.lower - 1e-9
 
@@ -46,21 +45,14 @@ def test_both_ways_together_enclose_the_whole(seed):
 def test_turns_raise_one_bound_and_lower_the_other():
     problem = veil.gallery.load("paper-last-state", horizon=6).replace(min_return="80%")
     told: list[Progress] = []
-    result = refine_game(problem, gap=1e-4, nodes=4, most_nodes=16, clock=Clock(progress=told.append))
+    result = grown(problem, gap=1e-4, nodes=4, most_nodes=16, windows=False, clock=Clock(progress=told.append))
     assert result.stopped in ("nodes", "gap reached")
     assert told[0].iteration == 5  # the last event
     assert len({one.upper_bits for one in told}) > 1
     assert len({one.opacity_bits for one in told}) > 1
     assert [one.opacity_bits for one in told] == sorted(one.opacity_bits for one in told)
     assert [one.upper_bits for one in told] == sorted((one.upper_bits for one in told), reverse=True)
-    assert veil.opacity(problem, result.best.policy(problem), "exact").bits >= result.lower - 1e-9
-
-
-def test_known_bounds_count_for_the_gap():
-    problem = veil.gallery.load("paper-last-state", horizon=8).replace(min_return="80%")
-    result = refine_game(problem, gap=0.05, known=(0.9, 0.94), clock=Clock(60.0))
-    assert result.stopped == "gap reached"
-    assert "cluster" not in result.bounding.graph.kind  # no further round was needed
+    assert veil.opacity(problem, result.policy(problem), "exact").bits >= result.lower - 1e-9
 
 
 # The opacity of a policy when histories are merged.
@@ -71,7 +63,7 @@ def test_what_a_policy_hides_is_never_overstated(seed):
     problem, threshold = first_or_last(seed)
     pairs = make_pairs(build(problem), LastEvents(1))
     result = solve_game(problem, threshold=threshold, gap=1e-2, iterations=200, pairs=pairs)
-    exact = play_history(problem, result.policy(problem))[0]
+    exact = play_history(problem, result.policy())[0]
     whole = opacity_lower_bound(pairs, result.tables)
     assert whole.bits == pytest.approx(exact, abs=1e-5)
     few = opacity_lower_bound(pairs, result.tables, most=3)
@@ -108,7 +100,7 @@ def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_al
     first = charged_bits(agent, agent.outcome(tables))
     lifted = lift(agent, tables, threshold, game.multiplier, 15, Clock())
     result = game_of_policy(agent, lifted.point, game, threshold)
-    exact, earned = play_history(problem, result.policy(problem))[:2]
+    exact, earned = play_history(problem, result.policy())[:2]
     assert lifted.bits <= exact + 1e-9
     assert lifted.point.outcome.expected_return >= threshold - 1e-9 * (1 + abs(threshold))
     assert earned >= threshold - 1e-6 * (1 + abs(threshold))
@@ -250,29 +242,24 @@ def test_automata_end_where_the_next_one_does_not_fit():
     """Where not even the first does, the game without memory gives both bounds."""
     problem = veil.gallery.load("paper-last-state", horizon=6).replace(min_return="80%")
     for budget in (2**10, 2**18):
-        result = refine_game(problem, gap=1e-3, nodes=64, memory_bytes=budget)
+        result = grown(problem, gap=1e-3, nodes=64, memory_bytes=budget, windows=False)
         assert result.stopped == "memory"
         assert 0 <= result.lower <= result.upper
-        assert (result.bounding.graph.kind == "the last 0 events") == (budget == 2**10)
+        assert (result.games[0].graph.kind == "the last 0 events") == (budget == 2**10)
 
 
 @pytest.mark.slow
 def test_the_better_of_both_ways_counts_for_each_bound():
     problem = veil.gallery.load("paper-last-state", horizon=5).replace(min_return="80%")
-    both = enclose_game(problem, gap=1e-4, nodes=2, clock=Clock(2.0))
-    assert both.windows is not None
-    assert both.refined is not None
-    assert both.lower == max(both.windows.lower, both.refined.lower)
-    assert both.upper == min(both.windows.upper, both.refined.upper)
-    assert both.bounds()[0][0].upper == both.upper
-    assert both.stopped == both.refined.stopped
+    both = grown(problem, gap=1e-4, nodes=2, clock=Clock(2.0))
+    assert len(both.games) == 2
+    assert both.upper == min(one.upper for one in both.games)
+    assert both.games[0].upper <= both.games[1].upper
 
 
 def test_windows_are_for_secrets_settled_first_or_last():
     problem = veil.gallery.load("paper-last-state", horizon=4).replace(min_return="80%")
-    done = enclose_game(problem, gap=0.5, clock=Clock())
-    assert done.refined is None
-    assert done.windows is not None
-    between = enclose_game(problem.replace(secret=veil.StateAt(2, [0])), gap=0.5, clock=Clock())
-    assert between.windows is None
-    assert between.refined is not None
+    done = grown(problem, gap=0.5)
+    assert [one.graph.kind for one in done.games] == ["the events after time 2"]
+    between = grown(problem.replace(secret=veil.StateAt(2, [0])), gap=0.5)
+    assert [one.graph.kind for one in between.games] == ["the last event"]

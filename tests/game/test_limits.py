@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.game.cases import grown
 from veil.common.clock import Clock, OutOfTime, Pace
 from veil.engine.compile import build
 from veil.game.arrivals import make_arrivals
@@ -14,7 +15,6 @@ from veil.game.clusters import cluster_beliefs, clustered_graph, opacity_lower_b
 from veil.game.delayed import delayed_pairs
 from veil.game.pairs import LastEvents, TailEvents, make_pairs
 from veil.game.redirect import redirected_graph
-from veil.game.refine import enclose_game
 from veil.game.responses import AgentProblem
 from veil.game.solve import solve_game
 
@@ -126,10 +126,10 @@ def test_a_step_is_not_begun_that_would_end_after_the_deadline():
 def test_an_enclosure_that_is_ended_at_once_still_has_both_bounds(clock: Clock, stopped: str):
     for name in ("paper-last-state", "paper-initial-state"):
         problem = veil.gallery.load(name, horizon=6).replace(min_return="50%")
-        found = enclose_game(problem, clock=clock)
+        found = grown(problem, clock=clock)
         assert found.stopped == stopped
         assert 0 <= found.lower <= found.upper <= np.log2(len(problem.secret_table.value_names)) + 1e-9
-        assert found.bounds()[0][0].expected_return >= 0.5 * veil.max_return(problem) - 1e-9
+        assert found.games[0].expected_return >= 0.5 * veil.max_return(problem) - 1e-9
 
 
 def test_the_largest_return_is_feasible_however_short_the_time():

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import veil
+from tests.game.cases import grown
 from tests.game.plain_game import PlainGame
 from tests.measure.test_trajectory import random_problem
 from tests.paths import all_runs, hidden_bits
 from tests.seeds import in_blocks, looped
-from veil.common.clock import Clock
 from veil.engine.compile import build
 from veil.engine.event_entropy import show_path
+from veil.game.bounds import Bounds
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
-from veil.game.path_windows import enclose_path_game
 from veil.game.responses import AgentProblem
 from veil.game.rule_tables import PathTable
 from veil.game.solve import solve_game
@@ -87,13 +87,13 @@ def check(seed: int) -> int:
     """A game and its certificate against brute force over all runs; how many policies were compared."""
     problem, group = case(seed)
     result = solve_game(problem, gap=1e-2, iterations=40)
-    policy = result.policy(problem)
+    policy = result.policy()
     choice = history_choice(problem, policy)
     bits = hidden_bits(all_runs(problem, choice), group)
     if result.is_exact:
         assert bits == pytest.approx(result.lower, abs=1e-9)
     assert bits <= result.lower + 1e-9
-    certificate = veil.certify(problem, policy, 600.0, game=result, progress=False)
+    certificate = veil.certify(problem, policy, 600.0, game=Bounds.of(result), progress=False)
     found = veil.verify(certificate, problem, policy)
     assert certificate.lower <= bits <= certificate.upper + 1e-9
     assert certificate.lower == pytest.approx(bits, abs=1e-9)
@@ -130,24 +130,21 @@ def test_an_observer_who_forgets_proves_no_less(seed: int) -> None:
     problem, group = case(seed)
     whole, short = (solve_game(problem, memory, gap=1e-3, iterations=300) for memory in (None, LastEvents(1)))
     assert short.upper >= whole.lower - 1e-9
-    certificate = veil.certify(problem, whole.policy(problem), 600.0, game=short, progress=False)
-    veil.verify(certificate, problem, whole.policy(problem))
+    certificate = veil.certify(problem, whole.policy(), 600.0, game=Bounds.of(short), progress=False)
+    veil.verify(certificate, problem, whole.policy())
     assert certificate.upper <= short.upper + 1e-6
-    assert (
-        hidden_bits(all_runs(problem, history_choice(problem, whole.policy(problem))), group)
-        <= certificate.upper + 1e-9
-    )
+    assert hidden_bits(all_runs(problem, history_choice(problem, whole.policy())), group) <= certificate.upper + 1e-9
 
 
 def test_windows_where_the_tree_does_not_fit() -> None:
     """Longer windows lower the bound, which holds, down to the tree's own."""
     problem = veil.gallery.load("night-round", horizon=3, min_return=0.1)
     whole = solve_game(problem, gap=1e-2)
-    found = enclose_path_game(problem, gap=0.02, clock=Clock())
+    found = grown(problem, gap=0.02)
     assert found.lower == 0
     assert whole.lower - 1e-9 <= found.upper <= solve_game(problem, LastEvents(0), gap=1e-2).upper + 0.02
-    certificate = veil.certify(problem, found.best.policy(problem), 600.0, game=found, progress=False)
-    veil.verify(certificate, problem, found.best.policy(problem))
+    certificate = veil.certify(problem, found.best.policy(), 600.0, game=found, progress=False)
+    veil.verify(certificate, problem, found.best.policy())
     assert certificate.upper == pytest.approx(found.upper, abs=1e-6)
 
 

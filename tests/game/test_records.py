@@ -20,6 +20,7 @@ from veil.common.logs import conditional_entropy_bits
 from veil.engine.compile import build
 from veil.engine.kernel import num_rows
 from veil.engine.return_range import threshold
+from veil.game.bounds import Bounds
 from veil.game.pairs import FullHistory, Pairs, make_pairs
 from veil.game.records import Records, RecordTable, records_of, solve_records_game
 from veil.game.responses import AgentProblem
@@ -159,7 +160,7 @@ def check_certificate(
     assert found.lower - 1e-5 <= optimum <= found.upper + 1e-5
     assert found.upper - found.lower <= 2e-3
     policy = found.policy()
-    proof = veil.certify(problem, policy, hide=", ".join(names), game=found, progress=False)
+    proof = veil.certify(problem, policy, hide=", ".join(names), game=Bounds.of(found), progress=False)
     assert optimum - 1e-5 <= proof.upper <= found.upper + 1e-9
     bits = {"own": veil.opacity(problem, policy).bits} | {
         one.name: one.bits for one in veil.pair_values(problem, policy)
@@ -171,7 +172,7 @@ def check_certificate(
     assert code(saved(folder, problem, policy, proof)) == 0
     if not covered:
         even = veil.MarkovPolicy.uniform(problem)
-        proof = veil.certify(problem, even, hide=", ".join(names), game=found, progress=False)
+        proof = veil.certify(problem, even, hide=", ".join(names), game=Bounds.of(found), progress=False)
         assert proof.upper <= found.upper + 1e-9
         veil.verify(proof, problem, even)
         assert code(saved(folder, problem, even, proof)) == 0
@@ -253,7 +254,7 @@ def test_the_unit_of_rewards_does_not_change_the_answer(scale: float) -> None:
         one, other = (solve_records_game(dear_bits(kept, by, share), ("own",), gap=1e-4) for by in (1.0, scale))
         assert other.lower == pytest.approx(one.lower, abs=2e-4)
         assert other.upper == pytest.approx(one.upper, abs=2e-4)
-        assert other.game.multiplier * scale == pytest.approx(one.game.multiplier, rel=0.2, abs=1e-3)
+        assert other.multiplier * scale == pytest.approx(one.multiplier, rel=0.2, abs=1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
@@ -285,7 +286,7 @@ def test_what_is_left_out() -> None:
     friend = problem.replace(pairs=[replace(problem.pairs[0], max=0.1)])
     alone = solve_records_game(friend, ("own",))
     assert alone.upper == own.upper
-    assert alone.together.names == ("own",)
+    assert alone.views == {}
     path = problem.replace(pairs=[veil.Pair("path", secret=veil.Trajectory())])
     assert solve_records_game(path, ("own", "path")).upper == own.upper
     with pytest.raises(veil.InputError, match="whole path"):
@@ -370,9 +371,6 @@ def test_the_threshold_is_that_of_the_problem_or_the_one_given() -> None:
     assert own is not None
     for given, expected in ((None, own), (own / 2, own / 2)):
         found = solve_records_game(problem, ("own", "p0"), threshold=given, gap=0.1)
-        assert found.game.threshold == expected
-        assert found.game.expected_return >= expected
-        assert found.bounds() == [(found.game, found.lower)]
+        assert found.threshold == expected
+        assert found.expected_return >= expected
         assert 0 < found.lower <= found.upper
-    none = replace(found, lower=-math.inf)  # where no policy is known that meets everything
-    assert none.bounds() == [(found.game, 0.0)]

@@ -34,7 +34,7 @@ def test_rounds_close_the_gap_with_a_policy_that_meets_everything(limits: Any):
         assert 0 <= found.upper - found.lower <= 1e-3
         assert len(found.prices) == len(limits)
         assert min(found.prices, default=0.0) >= 0
-        policy = found.policy(rounds.problem)
+        policy = found.policy()
         assert veil.opacity(rounds.problem, policy).bits == pytest.approx(found.lower, abs=1e-9)
         assert all(one.met for one in veil.constraint_values(rounds.problem, policy)), seed
         assert veil.expected_return(rounds.problem, policy) >= (found.threshold or 0.0)
@@ -46,7 +46,7 @@ def test_there_is_a_policy_that_meets_everything_from_the_beginning():
     before = rounds.lower
     assert rounds.run(500, Clock(0.0)) == "time limit"  # after one game
     assert rounds.games == 1
-    policy = rounds.result("time limit", 0.0).policy(rounds.problem)
+    policy = rounds.result("time limit", 0.0).policy()
     assert rounds.lower >= before
     assert all(one.met for one in veil.constraint_values(rounds.problem, policy))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.game.cases import grown
 from tests.game.plain_game import PlainGame
 from tests.problem.test_constraints import make_problem
 from tests.proof.plain import code, saved
@@ -13,7 +14,8 @@ from tests.seeds import in_blocks
 from veil.common.clock import Clock
 from veil.engine.feasibility import best_mixture, other_targets
 from veil.engine.return_range import threshold
-from veil.game.several import enclose_constrained_game
+from veil.game.bounds import Bounds
+from veil.game.enclose import enclose
 from veil.game.solve import solve_game
 
 
@@ -38,9 +40,9 @@ def test_certificates_hold_the_optimum_of_a_general_convex_solver(seed: int, tmp
     problem = random_problem(seed)
     optimum = PlainGame.of(problem).convex_optimum(threshold(problem), other_targets(problem))
     found = solve_game(problem, gap=1e-3, clock=Clock())
-    policy = found.policy(problem)
+    policy = found.policy()
     assert veil.opacity(problem, policy).bits == pytest.approx(found.lower, abs=1e-9)
-    proof = veil.certify(problem, policy, game=found, progress=False)
+    proof = veil.certify(problem, policy, game=Bounds.of(found), progress=False)
     assert proof.gap <= 2e-3
     assert proof.lower - 1e-6 <= optimum <= proof.upper + 1e-6
     assert proof.feasible
@@ -78,19 +80,19 @@ def test_automata_enclose_it_where_the_tree_does_not_fit():
     limits = [veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")]
     small = make_problem(limits, 3, horizon=3)
     tree = solve_game(small, gap=1e-3, clock=Clock())
-    found = enclose_constrained_game(small, gap=0.03, clock=Clock())
+    found = grown(small, gap=0.03)
     assert found.gap <= 0.03
     assert found.lower <= tree.upper
     assert tree.lower <= found.upper
     long = make_problem(limits, 3, horizon=12)
-    game = found.bounds()[0][0].policy(small)
+    game = found.policy(small)
     proof = veil.certify(small, game, game=found, progress=False)
     assert proof.feasible
     assert any(price > 0 for price in proof.prices)
     veil.verify(proof, small, game)
     with pytest.raises(veil.TooLargeError):
         solve_game(long, memory_bytes=2**20, clock=Clock())
-    few = enclose_constrained_game(long, gap=0.5, memory_bytes=2**24, clock=Clock())
+    few = enclose(long, gap=0.5, memory_bytes=2**24)
     assert few.gap <= 0.5
 
 

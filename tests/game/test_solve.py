@@ -212,4 +212,4 @@ def test_a_policy_can_be_executed_where_the_agent_knows_what_it_acts_on(states: 
     problem = veil.Problem(model, veil.Observer(np.eye(2)), secret, 2, agent_sees="state+observations")
     result = solve_game(problem, gap=0.1)
     assert result.executable is executable
-    assert result.policy(problem).executable is executable
+    assert result.policy().executable is executable

@@ -49,7 +49,7 @@ def examine(seed: int, search: bool = False) -> Found:
     memory = LastEvents(rng.randint(0, 2)) if rng.random() < 0.2 else FullHistory()
     result = solve_game(problem, memory, threshold=threshold, gap=5e-3, iterations=60)
     policies = [("own", oracle.evaluate(spec).bits)]
-    own, gained = play_history(problem, result.policy(problem))
+    own, gained = play_history(problem, result.policy())
     assert threshold is None or gained >= threshold - ROUNDING
     assert gained == pytest.approx(result.expected_return, abs=1e-9)
     policies.append(("game", own))

@@ -20,6 +20,7 @@ from tests.seeds import blocks
 from veil.common.errors import InputError
 from veil.formats.policies.text import policy_from_csv, policy_from_json, policy_to_csv, policy_to_json
 from veil.formats.results.folder import problem_content
+from veil.game.bounds import Bounds
 from veil.game.records import solve_records_game
 from veil.problem.fingerprint import fingerprint
 
@@ -129,7 +130,7 @@ def test_pairs_whose_observations_read_alike(block: range, tmp_path: Path) -> No
             truth = hidden_bits(problem, policy)
             values = [veil.opacity(problem, policy, "exact", pair=name).bits for name in names]
             assert values == pytest.approx([truth[name] for name in names], abs=1e-12), seed
-            proof = veil.certify(problem, policy, hide=", ".join(names), game=game, progress=False)
+            proof = veil.certify(problem, policy, hide=", ".join(names), game=Bounds.of(game), progress=False)
             assert proof.lower <= min(truth.values()) + 1e-12, seed
             assert proof.upper >= expected.lower - 1e-9, seed
             veil.verify(proof, problem, policy)
@@ -148,7 +149,7 @@ def test_a_tuple_of_observations_that_reads_like_one_that_never_comes(tmp_path: 
         game = solve_records_game(problem, ("own", "p"), gap=1e-3)
         policy = game.policy()
         assert min(hidden_bits(problem, policy).values()) == pytest.approx(game.lower, abs=1e-9)
-        proof = veil.certify(problem, policy, hide="own, p", game=game, progress=False)
+        proof = veil.certify(problem, policy, hide="own, p", game=Bounds.of(game), progress=False)
         assert code(saved(tmp_path / "it", problem, policy, proof)) == 0
         proven.append((proof.lower, proof.upper))
     assert proven[0] == proven[1]

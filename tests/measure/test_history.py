@@ -32,7 +32,7 @@ def case(seed: int):
             break
     memory = (FullHistory(), LastEvents(1), LastEvents(2), LastEvents(0))[seed % 4]
     result = solve_game(problem, memory, gap=0.05, iterations=10)
-    return spec, problem, result, result.policy(problem)
+    return spec, problem, result, result.policy()
 
 
 @in_blocks(20, 60, 20)
@@ -116,7 +116,7 @@ def test_a_policy_that_was_told_is_measured(seed):
             break
     pairs = make_pairs(build(problem), TailEvents(1), told_at=1)
     result = solve_game(problem, gap=1e-2, iterations=50, pairs=pairs)
-    policy = result.policy(problem)
+    policy = result.policy()
     assert veil.expected_return(problem, policy) == pytest.approx(result.expected_return, abs=1e-10)
     assert result.lower - 1e-9 <= veil.opacity(problem, policy).bits
     play(problem, policy, np.random.default_rng(seed), seed)
@@ -162,7 +162,7 @@ def test_over_an_infinite_horizon_it_plays_on_optimally():
 
 def test_histories_of_no_decisions_are_the_first_events():
     problem = veil.gallery.load("paper-initial-state", horizon=0).replace(min_return=None)
-    policy = solve_game(problem).policy(problem)
+    policy = solve_game(problem).policy()
     found = veil.opacity(problem, policy, "bracket")
     exact = veil.opacity(problem, policy, "exact")
     assert found.num_sequences == exact.num_sequences == int(build(problem).root.any(axis=0).sum())

@@ -21,7 +21,7 @@ from veil.policy.history import HistoryPolicy
 
 def history_policy() -> HistoryPolicy:
     problem = make_problem(min_return=None)
-    return solve_game(problem, FullHistory(), gap=0.05, iterations=3).policy(problem)
+    return solve_game(problem, FullHistory(), gap=0.05, iterations=3).policy()
 
 
 HALF = Opacity(0.5, 0.5, 0.5, prior_bits=1.0, method="exact", num_sequences=4)

@@ -7,7 +7,7 @@ import pytest
 
 import veil
 from tests.planning.small_problems import FEW, changed, random_problem
-from veil.planning.game_method import lasting
+from veil.game.windows import lasting
 
 
 def play(problem: veil.Problem, **settings: Any) -> veil.Solution:

@@ -91,7 +91,7 @@ def test_an_exported_player_acts_as_the_policy_does_in_its_problem(kind: str, tm
 
 def of_histories(problem: veil.Problem, seed: int) -> veil.HistoryPolicy:
     """The best policy of the game, with rows that draw nothing."""
-    found = solve_game(problem, gap=0.2).policy(problem)
+    found = solve_game(problem, gap=0.2).policy()
     random = np.random.default_rng(seed)
     rows = []
     for one in found.decisions:

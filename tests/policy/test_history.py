@@ -47,7 +47,7 @@ def play(problem: veil.Problem, policy: HistoryPolicy, rng, seed: int) -> float:
 @in_blocks(10, 25, 10)
 def test_runs_earn_what_the_game_says(seed):
     problem, result = solved(seed, LastEvents(2) if seed % 3 == 0 else None)
-    policy = result.policy(problem)
+    policy = result.policy()
     if not policy.executable:
         with pytest.raises(veil.InputError, match="not executed"):
             policy.start(problem, model=0)
@@ -59,7 +59,7 @@ def test_runs_earn_what_the_game_says(seed):
 
 def test_files_give_the_same_policy_back_and_the_same_bytes(tmp_path):
     problem, result = solved(3)
-    policy = result.policy(problem)
+    policy = result.policy()
     policy.save(tmp_path / "one")
     policy.save(tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
@@ -76,7 +76,7 @@ def test_files_give_the_same_policy_back_and_the_same_bytes(tmp_path):
 
 def test_a_run_refuses_what_cannot_happen_and_stays_as_it_was():
     problem = veil.gallery.load("paper-last-state")
-    policy = solve_game(problem, gap=0.1).policy(problem)
+    policy = solve_game(problem, gap=0.1).policy()
     with pytest.raises(veil.VeilError, match="no run has begun"):
         policy.act("r3c1", "0")
     policy.start(problem)
@@ -176,7 +176,7 @@ def test_rows_are_found_by_their_keys():
 def test_keys_that_the_problem_does_not_have_are_refused(change, message):
     """A row beyond the last situation would stand for one of the next node, where numbers are put together."""
     problem, result = solved(5)
-    policy = result.policy(problem)
+    policy = result.policy()
     time = problem.horizon - 1
     assert time >= problem.secret_table.time
     rows = policy.decisions[time]

@@ -125,7 +125,7 @@ def random_history(problem: veil.Problem, rng: np.random.Generator, *, told: boo
     """A history policy, drawn at random: the whole of it, or what came after a time and where the agent was then."""
     time = int(rng.integers(0, problem.horizon + 1))
     pairs = make_pairs(build(problem), TailEvents(time) if told else FullHistory(), told_at=time if told else None)
-    found = solve_game(problem.replace(min_return=None), iterations=1, gap=1e9, pairs=pairs).policy(problem)
+    found = solve_game(problem.replace(min_return=None), iterations=1, gap=1e9, pairs=pairs).policy()
     decisions = [
         replace(rows, probabilities=table(rng, problem.model.available[rows.situation % problem.num_states], None))
         for rows in found.decisions

@@ -17,6 +17,7 @@ from tests.proof.test_checked import example, whole
 from tests.seeds import blocks
 from veil.engine.feasibility import other_targets
 from veil.engine.return_range import threshold
+from veil.game.bounds import Bounds
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
 from veil.proof.certify import certify
@@ -84,11 +85,11 @@ def test_what_is_known_is_at_least_what_the_policy_is_proven_to_hide():
     problem = veil.gallery.load("two-rooms", horizon=3).replace(min_return=None)
     game = solve_game(problem, gap=1e-4)
     poor = replace(game, lower=0.01)
-    policy = game.policy(problem)
-    free = certify(problem, policy, 5.0, game=poor)
+    policy = game.policy()
+    free = certify(problem, policy, 5.0, game=Bounds.of(poor))
     assert free.best_known == free.lower > 0.01
     bounded = problem.replace(min_return="90%")
-    missed = certify(bounded, policy, 5.0, game=poor)
+    missed = certify(bounded, policy, 5.0, game=Bounds.of(poor))
     assert not missed.feasible
     assert missed.best_known == 0.01
 

@@ -19,10 +19,10 @@ from tests.proof.reading import CheckedProblem, Witness, policy_values, replace,
 from tests.seeds import blocks, seeds
 from veil.common.clock import Clock
 from veil.common.errors import CertificateError
-from veil.engine.return_range import threshold
+from veil.game.bounds import Bounds
+from veil.game.enclose import enclose
 from veil.game.records import solve_records_game
 from veil.game.solve import solve_game
-from veil.game.windows import solve_window_game
 from veil.proof.arithmetic import FLOOR
 from veil.proof.certify import certify
 from veil.proof.verify import verify
@@ -104,7 +104,7 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(block: range):
         problem = random_problem(seed)
         policy = random_policy(problem, "markov", seed)
         game = solve_game(problem, iterations=5, gap=0)
-        certificate = certify(problem, policy, game=game)
+        certificate = certify(problem, policy, game=Bounds.of(game))
         reachable = np.argwhere(game.pairs.reachable)
         node, z = reachable[seed % len(reachable)]
         costs = np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
@@ -210,8 +210,8 @@ def test_returns_over_an_infinite_horizon(discount, kind):
 @pytest.mark.parametrize("name", ["paper-last-state", "later-last-state"])
 def test_a_long_horizon_by_windows(name):
     problem = veil.gallery.load(name, horizon=60).replace(min_return="90%")
-    game = solve_window_game(problem, threshold=threshold(problem), gap=0.3, clock=Clock(30.0))
-    policy = game.revealing.policy(problem)
+    game = enclose(problem, gap=0.3, clock=Clock(30.0))
+    policy = game.policy(problem)
     certificate = certify(problem, policy, game=game, time_limit=20)
     verify(certificate, problem, policy)
     assert certificate.feasible
@@ -241,7 +241,7 @@ def test_weights_of_a_game_that_fall_short_of_one_are_raised(weights: tuple[floa
     game = solve_records_game(problem, ("own", "p0"))
     assert sum(map(Fraction, weights)) < 1
     short = tuple(replace(one, weight=weight) for one, weight in zip(game.rules, weights, strict=True))
-    proof = certify(problem, policy, hide="own, p0", game=replace(game, rules=short), progress=False)
+    proof = certify(problem, policy, hide="own, p0", game=Bounds.of(replace(game, rules=short)), progress=False)
     assert proof.bounds[0] is not None
     raised = [one.weight for one in proof.bounds[0].rules]
     assert raised == pytest.approx(weights, abs=1e-14)

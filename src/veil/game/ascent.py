@@ -14,10 +14,10 @@ the observer's rule; backward induction turns it into an upper bound over all po
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..common.clock import Clock, OutOfTime, Progress, Stop, too_large_if_late
 from ..common.errors import TooLargeError
@@ -30,6 +30,7 @@ from ..problem.apart import View
 from ..problem.problem import Problem
 from .multiplier import FlowPoint, MultiplierSearch
 from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
+from .public_graph import WrittenString
 from .responses import AgentProblem, Outcome, Tables
 from .rule_tables import RuleTable, ValueTable
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
@@ -53,6 +54,17 @@ _LEAST_SECONDS = (
 
 
 @dataclass(frozen=True, eq=False)
+class PairRule:
+    """The rule of one observer in a game of several pairs: its weight, its tree as in `PublicGraph`, and `costs (nodes, Z)`."""
+
+    name: str
+    weight: float
+    first: Int[np.ndarray, " F"]
+    following: tuple[Int[np.ndarray, "n E"], ...]
+    costs: Float[np.ndarray, "n Z"]
+
+
+@dataclass(frozen=True, eq=False)
 class GameResult:
     """Bounds on the value of a game, with the policy and the observer that prove them.
 
@@ -65,7 +77,8 @@ class GameResult:
     `lower` then holds for agents who know it, `upper` for all.
     `seconds` counts from the start of the clock. `blind` is the game of an observer without memory, where its rule was used.
     `prices` are the multipliers of the bounds beside the threshold with which the bound holds for policies that meet them.
-    `problem`: whose game it is.
+    `problem`: whose game it is. Of a game of several pairs, `rules`: those of their observers, `views`: what these see of the
+    events that the policy acts on.
     """
 
     lower: float
@@ -84,6 +97,8 @@ class GameResult:
     problem: Problem
     blind: "GameResult | None" = None
     prices: tuple[float, ...] = ()
+    rules: tuple[PairRule, ...] = ()
+    views: Mapping[str, View] = field(default_factory=dict)
 
     @property
     def gap(self) -> float:
@@ -95,20 +110,19 @@ class GameResult:
         """The observer's memory."""
         return self.pairs.graph
 
-    def bounds(self) -> list[tuple["GameResult", float]]:
-        """The games whose observers bound all policies, best first, each with what some policy is known to hide."""
-        return [(self, self.lower if self.is_exact else 0.0)]
+    @property
+    def is_whole(self) -> bool:
+        """Whether the observer remembers all that it can."""
+        return self.graph.is_tree or self.graph.kind == WrittenString.kind
 
     @property
     def is_exact(self) -> bool:
         """Whether what was maximised is the opacity, not a bound on it as for a path that does not tell the state."""
         return self.pairs.hidden.path is None or show_path(self.pairs.hidden).is_unifilar
 
-    def policy(self, problem: Problem, views: Mapping[str, View] | None = None) -> HistoryPolicy:
-        """The maximiser as a policy that an agent who sees the events can execute step by step.
-
-        **Arguments:** `views`: what the observers of several pairs see of the events, where they are those of all of them.
-        """
+    def policy(self) -> HistoryPolicy:
+        """The maximiser as a policy that an agent who sees the events can execute step by step."""
+        problem = self.problem
         situation = situations(problem, self.pairs.hidden)
         decisions = [
             Decisions(layer.node, situation[layer.x], layer.z, np.ascontiguousarray(table.T))
@@ -127,7 +141,7 @@ class GameResult:
             executable=self.executable,
             told_at=self.graph.told_at,
             told=told,
-            views={name: (view.first, view.event) for name, view in (views or {}).items()},
+            views={name: (view.first, view.event) for name, view in self.views.items()},
         )
 
 

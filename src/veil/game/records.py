@@ -18,12 +18,11 @@ from ..common.errors import InfeasibleError, InputError
 from ..common.logs import conditional_entropy_bits
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
-from ..policy.history import HistoryPolicy
-from ..problem.apart import Apart, View, apart, joinable
+from ..problem.apart import View, apart, joinable
 from ..problem.observer import NO_CLOCK
 from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
-from .ascent import GameResult, made_pairs
+from .ascent import GameResult, PairRule, made_pairs
 from .pairs import DEFAULT_MEMORY, FullHistory, Pairs
 from .rounds import Rounds
 from .rule_tables import ValueTable
@@ -46,43 +45,6 @@ class Records:
 
     def __len__(self) -> int:
         return self.count
-
-
-@dataclass(frozen=True, eq=False)
-class PairRule:
-    """The rule of one observer in the game that proves the bound: its weight, its tree, and `costs (records, Z)`."""
-
-    name: str
-    weight: float
-    records: Records
-    costs: Float[np.ndarray, "r Z"]
-
-
-@dataclass(frozen=True, eq=False)
-class RecordsResult:
-    """Bounds on the largest least of several pairs: `lower` of a policy that acts on all histories, `upper` of all policies.
-
-    `rules` of the game that proves the upper bound, the weights of pairs that must keep bits being their prices; `game`: that
-    game, with the policy on the histories of the pairs in `together`; `games`: how many were solved. `lower` is -inf where no
-    policy was found that meets the bounds.
-    """
-
-    lower: float
-    upper: float
-    rules: tuple[PairRule, ...]
-    game: GameResult
-    games: int
-    together: Apart
-
-    def bounds(self) -> list[tuple[GameResult, float]]:
-        """See `GameResult.bounds`."""
-        return [(self.game, max(0.0, self.lower))]
-
-    def policy(self) -> HistoryPolicy:
-        """The best policy found, which acts on what the observers of all pairs of the game see."""
-        views = dict(zip(self.together.names, self.together.views, strict=True))
-        game = replace(self.game, executable=self.together.executable)
-        return game.policy(self.together.joint, {} if tuple(views) == (OWN,) else views)
 
 
 class RecordTable(ValueTable):
@@ -141,7 +103,7 @@ def solve_records_game(
     iterations: int = 10_000,
     memory_bytes: int = DEFAULT_MEMORY,
     clock: Clock | None = None,
-) -> RecordsResult:
+) -> GameResult:
     """`max_π min_j H(Z_j|Y_j)` over the pairs of these names, under all constraints, between two bounds.
 
     Pairs with a belief, or with a secret that does not go with that of the first (`joinable`), are left out, and so are upper
@@ -149,6 +111,9 @@ def solve_records_game(
 
     **Arguments:** `hide`; `threshold`: δ, that of the problem by default; `gap`: the search ends where the bounds are this
     close, or where the `clock` says so.
+
+    **Returns:** the game whose rules prove the bound, the weights of pairs that must keep bits being their prices, with the
+    best policy, which acts on what the observers of all pairs see; `lower` is -inf where no policy was found that keeps them.
 
     Cost: a game on the tree of the histories of all observers together for each round, about ten for two pairs.
 
@@ -171,15 +136,23 @@ def solve_records_game(
     if rounds.unreachable:
         wanted = " and ".join(f"{least[name]:.6g} in {name!r}" for name in names if name in least)
         raise InfeasibleError(f"no policy that meets the constraints keeps {wanted} bits: lower the min of a pair")
-    game, rules = rounds.result(stopped, clock.spent), []
+    game, rules = rounds.result(stopped, clock.spent), list[PairRule]()
     used = [
         (name, weight, one) for name, weight, one in zip(names, rounds.proving.tolist(), records, strict=True) if weight
     ]
     ends = np.cumsum([len(one) for _, _, one in used])
     for (name, weight, one), costs in zip(used, np.split(game.costs, ends[:-1]), strict=True):
         possible = RecordTable(pairs, [one], [1.0], width).reachable
-        rules.append(PairRule(name, weight, one, np.where(possible, costs, np.inf)[:, : one.view.num_values]))
-    return RecordsResult(rounds.lower, rounds.upper, tuple(rules), game, rounds.games, together)
+        excluded = np.where(possible, costs, np.inf)[:, : one.view.num_values]
+        rules.append(PairRule(name, weight, one.first, one.following, excluded))
+    views = {} if names == (OWN,) else dict(zip(names, together.views, strict=True))
+    return replace(
+        game,
+        lower=rounds.lower,
+        rules=tuple(rules),
+        views=views,
+        executable=together.executable,
+    )
 
 
 def records_of(pairs: Pairs, view: View, width: int) -> Records:

@@ -11,20 +11,16 @@ from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
-from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as wanted_return
-from ..game.pairs import DEFAULT_MEMORY
-from ..game.path_windows import enclose_path_game
-from ..game.records import RecordsResult
-from ..game.refine import EnclosedGame, RefinedGameResult, enclose_game
+from ..game.ascent import GameResult
+from ..game.bounds import Bounds
+from ..game.enclose import LONG_SECONDS, enclose
 from ..game.responses import AgentProblem
-from ..game.several import enclose_constrained_game
-from ..game.solve import GameResult, solve_game
 from ..measure.evaluate import expected_return, opacity
 from ..measure.exact import Budget
 from ..measure.result import Opacity
 from ..measure.trajectory import path_bits
-from ..policy.history import Decisions, HistoryPolicy
+from ..policy.history import HistoryPolicy
 from ..policy.policy import Policy
 from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN, hidden_names
@@ -34,7 +30,7 @@ from ..proof.feasibility import meets_constraints, stated_return
 from .best_returns import greedy_table
 from .methods import METHODS, options_of
 from .options import SolveOptions
-from .pairs_game import aimed_return, least_hidden, pair_prices, played_pairs, solve_pairs, watching, with_clocks
+from .pairs_game import aimed_return, game_bytes, least_hidden, pair_prices, played_pairs, watching, with_clocks
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -46,20 +42,11 @@ _STATUS = {
 _TREE = "all policies that remember the start and every event"
 _PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
-_LONG_SECONDS = (
-    600.0  # of the search by finite memory, where no limit is given: more and more memory always gains a little
-)
 _MEASURE_SECONDS = 20.0  # at most, for the opacity of a policy whose game maximised an upper bound on it
 # In any case, to measure a policy, and for the verifier where floats cannot tell whether it is feasible.
 _VERIFY_SECONDS = 1.0
 _PRIOR_SECONDS = 2.0  # for the entropy of a whole path before anything is seen, which no search needs
-# Of a graph, for each second of the limit: a larger one leaves no time to play its game and to prove its policy.
-_BYTES_A_SECOND, _LEAST_BYTES = 2**24, 2**28
 _ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
-
-
-_Bound = tuple[float, str, GameResult | RefinedGameResult | EnclosedGame | RecordsResult]
-"""An upper bound over all policies, why its search ended, and the games that prove it."""
 
 
 class GameMethod:
@@ -94,7 +81,7 @@ class GameMethod:
         proven = limit is None and found.status is Status.CONVERGED and found.proof is not None
         if proven or found.status is Status.INTERRUPTED:
             return found
-        seconds = min(_ASCENT_SHARE * (_LONG_SECONDS if limit is None else limit), clock.left)
+        seconds = min(_ASCENT_SHARE * (LONG_SECONDS if limit is None else limit), clock.left)
         if limit is not None and found.status is not Status.CONVERGED:
             seconds = clock.left
         try:
@@ -133,42 +120,28 @@ def search_game(
     untimed = any(problem.channel(name).observer.untimed for name in names)
     if untimed and (len(names) > 1 or problem.channel(hide[0]).table.path is not None):
         return _against_clocks(problem, hide, *given)
-    clock = Clock(time_limit, iterations=iterations, progress=progress)
-    steps = 10_000 if iterations is None else iterations
-    if len(names) > 1:
-        with clock:
-            game, policy = solve_pairs(problem, hide, gap=gap or 1e-3, iterations=steps, clock=clock)
-            return _from_pairs(problem, game, policy, clock)
-    name = hide[0]  # the one pair that is played is hidden
-    if name != OWN:
-        found = search_game(
-            problem.only(name), gap=gap, time_limit=time_limit, iterations=iterations, progress=progress
-        )
+    if len(names) == 1 and hide != (OWN,):  # the one pair that is played is hidden
+        clock, own = Clock(time_limit), problem.only(hide[0])
+        found = search_game(own, gap=gap, time_limit=time_limit, iterations=iterations, progress=progress)
         assert isinstance(found.policy, HistoryPolicy)
-        policy = watching(problem, found.policy, name)
+        policy = watching(problem, found.policy, hide[0])
         return replace(found, policy=policy, opacity=_own_opacity(problem, policy, clock))
-    aim = aimed_return(problem)
-    budget = int(min(DEFAULT_MEMORY, max(_LEAST_BYTES, _BYTES_A_SECOND * clock.left)))
-    with clock:
+    with Clock(time_limit, iterations=iterations, progress=progress) as clock:
         try:
-            result = solve_game(
-                problem, threshold=aim, gap=gap or 1e-3, iterations=steps, memory_bytes=budget, clock=clock
+            bounds = enclose(
+                problem,
+                hide,
+                threshold=aimed_return(problem),
+                gap=gap,
+                iterations=10_000 if iterations is None else iterations,
+                memory_bytes=game_bytes(clock, several=len(names) > 1),
+                clock=clock,
             )
-            return _from_tree(problem, result, clock)
         except TooLargeError:
             if untimed:  # automata of events need a clock
                 return _against_clocks(problem, hide, *given)
-            limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
-            wide = gap or 0.05
-            if problem.secret_table.path is not None:
-                refined = enclose_path_game(problem, threshold=aim, gap=wide, memory_bytes=budget, clock=limited)
-                bound = refined.upper, refined.stopped, refined
-                return _measured(problem, refined.best, bound, _LONG, clock)
-            if problem.others:
-                enclosed = enclose_constrained_game(problem, gap=wide, memory_bytes=budget, clock=limited)
-            else:
-                enclosed = enclose_game(problem, threshold=aim, gap=wide, memory_bytes=budget, clock=limited)
-            return _from_enclosure(problem, enclosed, clock)
+            raise
+        return _answer(problem, bounds, clock)
 
 
 def _against_clocks(
@@ -260,115 +233,60 @@ def _better(problem: Problem, hide: tuple[str, ...], game: Solution, ascent: Sol
     )
 
 
-def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
-    bound = result.upper, result.stopped, result
-    if not result.is_exact:
-        return _measured(problem, result, bound, _TREE, clock)
-    found = Opacity(
-        bits=result.lower,
-        lower=result.lower,
-        upper=result.lower,
-        prior_bits=_prior_bits(problem, result),
-        method="exact",
-        num_sequences=int(result.graph.sizes[-1]),
-        reason="the game on the whole observation tree" if result.graph.is_tree else f"the game on {result.graph.kind}",
-    )
-    return _solution(problem, result, result.policy(problem), found, bound, _TREE, clock)
+def _answer(problem: Problem, bounds: Bounds, clock: Clock) -> Solution:
+    """The best policy known: measured anew unless its game says what it hides, or encloses it."""
+    game, policy = bounds.best, bounds.policy(problem)
+    if game.rules:
+        found = _own_opacity(problem, policy, clock)
+    elif bounds.is_exact:
+        size, graph = int(game.graph.sizes[-1]), game.graph
+        reason = "the game on the whole observation tree" if graph.is_tree else f"the game on {graph.kind}"
+        found = _bracket(game, bounds.lower, bounds.lower, "exact", size, reason)
+    elif game.pairs.hidden.path is None:
+        reason = "the game by finite memory: the tree does not fit"
+        found = _bracket(game, bounds.lower, bounds.upper, "bracket", 0, reason)
+    else:
+        found = _measured(problem, bounds, policy, clock)
+    words = _PAIRS if game.rules else _TREE if game.is_whole else _LONG
+    solution = _solution(problem, bounds, policy, found, words, clock)
+    return replace(solution, pair_prices=pair_prices(problem, game)) if game.rules else solution
 
 
-def _from_pairs(problem: Problem, game: RecordsResult, policy: HistoryPolicy, clock: Clock) -> Solution:
-    """The answer of a game of several pairs; `opacity` is that of the problem's own pair."""
-    bound = game.upper, game.game.stopped, game
-    found = _solution(problem, game.game, policy, _own_opacity(problem, policy, clock), bound, _PAIRS, clock)
-    return replace(found, pair_prices=pair_prices(problem, game))
+def _bracket(game: GameResult, lower: float, upper: float, method: str, size: int, reason: str) -> Opacity:
+    """What a game's policy hides, between bounds of the game; no more than the secret before anything is seen."""
+    prior = _prior_bits(game)
+    return Opacity(lower, lower, max(lower, min(upper, prior)), prior, method, size, reason=reason)
+
+
+def _measured(problem: Problem, bounds: Bounds, policy: HistoryPolicy, clock: Clock) -> Opacity:
+    """The opacity of a policy whose game does not say what it hides: exact, between bounds, or estimated."""
+    try:
+        return _own_opacity(problem, policy, clock)
+    except TooLargeError:
+        return _bracket(bounds.best, 0.0, bounds.upper, "bracket", 0, "there was no time to measure it")
 
 
 def _own_opacity(problem: Problem, policy: Policy, clock: Clock) -> Opacity:
     return opacity(problem, policy, time_limit=max(_VERIFY_SECONDS, min(clock.left, _MEASURE_SECONDS)))
 
 
-def _measured(problem: Problem, result: GameResult, bound: _Bound, words: str, clock: Clock) -> Solution:
-    """The policy of a game whose value is only a bound on what it hides: exact, between bounds, or estimated."""
-    policy = result.policy(problem)
-    try:
-        found = _own_opacity(problem, policy, clock)
-    except TooLargeError:
-        prior = _prior_bits(problem, result)
-        found = Opacity(0.0, 0.0, min(prior, bound[0]), prior, "bracket", 0, reason="there was no time to measure it")
-    return _solution(problem, result, policy, found, bound, words, clock)
-
-
-def _from_enclosure(problem: Problem, enclosed: EnclosedGame, clock: Clock) -> Solution:
-    """The policy of whichever way has proven more for it."""
-    windows, refined = enclosed.windows, enclosed.refined
-    if refined is None or (windows is not None and windows.lower >= refined.lower):
-        assert windows is not None
-        played, result = windows.problem, windows.revealing
-    else:
-        played, result = problem, refined.best
-    found = Opacity(
-        bits=enclosed.lower,
-        lower=enclosed.lower,
-        upper=min(enclosed.upper, _prior_bits(played, result)),
-        prior_bits=_prior_bits(played, result),
-        method="bracket",
-        num_sequences=0,
-        reason="the game by finite memory: the tree does not fit",
-    )
-    policy = lasting(problem, result.policy(played))
-    return _solution(problem, result, policy, found, (enclosed.upper, enclosed.stopped, enclosed), _LONG, clock)
-
-
-def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
-    """A policy on the first steps, made one for the whole horizon: after them it plays for the return alone.
-
-    For secrets settled by then: what comes after depends on the state and the model only, and tells no more of the secret.
-    """
-    begin = policy.horizon
-    if begin == problem.horizon:
-        return policy
-    table, observer = problem.secret_table, problem.observer
-    memories, values = len(table.memory_names), len(table.value_names)
-    size = len(problem.models) * memories * problem.num_states
-    events = observer.num_events(problem.num_actions)
-    best = [best_action_values(problem, model) for model in problem.models]
-    decisions = list(policy.decisions)
-    for time in range(begin, problem.horizon):
-        scores = np.stack([each[min(time, len(each) - 1)] for each in best])  # (K, S, A)
-        choice = np.repeat(np.argmax(scores, axis=2)[:, None], memories, axis=1).ravel()
-        rows = np.eye(problem.num_actions)[np.repeat(choice, values)]
-        situation, value = np.divmod(np.arange(size * values), values)
-        decisions.append(Decisions(np.zeros_like(value), situation, value, rows))
-    end = np.where(policy.following[-1] >= 0, 0, -1).astype(np.int32)
-    after = [np.zeros((1, events), dtype=np.int32)] * (problem.horizon - begin)
-    following = [*policy.following[:-1], end, *after]
-    return HistoryPolicy(policy.first, following, decisions, executable=policy.executable)
-
-
-def _prior_bits(problem: Problem, result: GameResult) -> float:
+def _prior_bits(game: GameResult) -> float:
     """The entropy of the secret before anything is seen; of a path that of all paths alike, where the time does not suffice."""
-    if problem.secret_table.path is not None:
-        chain = make_chain(problem, result.policy(problem))
-        return path_bits(chain, Budget(time_limit=_PRIOR_SECONDS))
-    joint = AgentProblem(problem, result.pairs).outcome(list(result.tables)).joint
+    if game.pairs.hidden.path is not None:
+        return path_bits(make_chain(game.problem, game.policy()), Budget(time_limit=_PRIOR_SECONDS))
+    joint = AgentProblem(game.problem, game.pairs).outcome(list(game.tables)).joint
     return float(entropy_bits(joint.sum(axis=0)))
 
 
 def _solution(
-    problem: Problem,
-    result: GameResult,
-    policy: HistoryPolicy,
-    found: Opacity,
-    bound: _Bound,
-    words: str,
-    clock: Clock,
+    problem: Problem, bounds: Bounds, policy: HistoryPolicy, found: Opacity, words: str, clock: Clock
 ) -> Solution:
-    upper, stopped, proof = bound
+    result, upper, stopped = bounds.best, bounds.upper, bounds.stopped
     wanted = wanted_return(problem)
     if wanted is not None and result.threshold is not None:  # the game was played for a little more return
-        upper += max(part.multiplier for part, _ in proof.bounds()) * max(0.0, result.threshold - wanted)
+        upper += max(part.multiplier for part in bounds.games) * max(0.0, result.threshold - wanted)
     # To evaluate a policy on a large graph anew takes longer than the game: under a limit its own evaluation is taken.
-    known = not isinstance(proof, RecordsResult) and not problem.others and math.isfinite(clock.time_limit)
+    known = not result.rules and not problem.others and math.isfinite(clock.time_limit)
     value = result.expected_return if known else expected_return(problem, policy)
     limited = Clock(max(_VERIFY_SECONDS, clock.left)) if known else UNLIMITED
     feasible = meets_constraints(problem, policy, value, limited)
@@ -396,5 +314,5 @@ def _solution(
         needs_observations=True,
         history=History.of(rows),
         upper_bits=upper,
-        proof=proof,
+        proof=bounds,
     )

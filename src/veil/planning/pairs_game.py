@@ -9,7 +9,8 @@ from ..common.checks import Defects
 from ..common.clock import Clock
 from ..engine.return_range import max_return
 from ..engine.return_range import threshold as wanted_return
-from ..game.records import RecordsResult, solve_records_game
+from ..game.ascent import GameResult
+from ..game.pairs import DEFAULT_MEMORY
 from ..measure.evaluate import opacity
 from ..policy.history import HistoryPolicy
 from ..problem.apart import joinable
@@ -18,8 +19,9 @@ from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
 from .solution import Solution
 
-# Of the tree, 12 bytes for each move: its policy is measured in each pair and then proven, at some microseconds for each move.
-_MOST_BYTES, _BYTES_A_SECOND = 2**29, 2**21
+_BYTES = 2**28, 2**24, DEFAULT_MEMORY  # of a game: in any case, for each second of the limit, and at most
+# Of several pairs: their policy is measured in each of them and then proven, at some microseconds for each move.
+_PAIRS_BYTES = 0, 2**21, 2**29
 _REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 
 
@@ -60,26 +62,13 @@ def aimed_return(problem: Problem) -> float | None:
     return max(wanted, min(wanted + 2 * return_rounding(problem), max_return(problem)))
 
 
-def solve_pairs(
-    problem: Problem, hide: tuple[str, ...], *, gap: float, iterations: int, clock: Clock
-) -> tuple[RecordsResult, HistoryPolicy]:
-    """The game of several pairs, and its policy; the tree may be as large as the time allows to measure and prove.
-
-    **Raises:** `TooLargeError`; `InfeasibleError`.
-    """
-    game = solve_records_game(
-        problem,
-        hide,
-        threshold=aimed_return(problem),
-        gap=gap,
-        iterations=iterations,
-        memory_bytes=int(min(_MOST_BYTES, max(1.0, clock.left) * _BYTES_A_SECOND)),
-        clock=clock,
-    )
-    return game, game.policy()
+def game_bytes(clock: Clock, *, several: bool) -> int:
+    """The memory of a game: a larger one leaves no time to play it, to measure its policy and to prove it."""
+    least, a_second, most = _PAIRS_BYTES if several else _BYTES
+    return int(min(most, max(least, a_second * max(1.0, clock.left))))
 
 
-def pair_prices(problem: Problem, game: RecordsResult) -> tuple[float, ...]:
+def pair_prices(problem: Problem, game: GameResult) -> tuple[float, ...]:
     """The prices of the bits that pairs must keep, in the order of the pairs."""
     weights = {one.name: one.weight for one in game.rules}
     return tuple(weights.get(one.name, 0.0) for one in problem.pairs if one.min)

@@ -14,8 +14,7 @@ from ..common.text import aligned, in_parentheses
 from ..common.values import Value
 from ..common.writers import writer
 from ..engine.feasibility import targets
-from ..game.records import RecordsResult
-from ..game.refine import SolvedGame
+from ..game.bounds import Bounds
 from ..measure.constrained import ConstraintValue
 from ..measure.given_secret import shown_return_given_secret
 from ..measure.pairs import PairValue
@@ -160,7 +159,7 @@ class Solution(Value):
     hide: str = "own"
     task: str = ""
     task_value: float = float("nan")
-    proof: SolvedGame | RecordsResult | None = field(default=None, repr=False)
+    proof: Bounds | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)
     plan: "Plan | None" = field(default=None, repr=False)
     repeatable: bool = True

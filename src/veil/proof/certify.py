@@ -14,9 +14,8 @@ from ..common.checks import Defects, is_number
 from ..common.clock import Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import InputError, TooLargeError
 from ..engine.feasibility import check_constraints
+from ..game.bounds import Bounds as GameBounds
 from ..game.pairs import DEFAULT_MEMORY
-from ..game.records import RecordsResult
-from ..game.refine import SolvedGame
 from ..policy.policy import Policy
 from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
@@ -60,7 +59,7 @@ def certify(
     *,
     goal: Literal["opaque", "transparent"] = "opaque",
     hide: str = OWN,
-    game: SolvedGame | RecordsResult | None = None,
+    game: GameBounds | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
     progress: ProgressOption = None,
 ) -> Certificate:
@@ -107,7 +106,7 @@ def prove(
     *,
     goal: Literal["opaque", "transparent"] = "opaque",
     hide: str = OWN,
-    game: SolvedGame | RecordsResult | None = None,
+    game: GameBounds | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
     progress: ProgressOption = None,
 ) -> tuple[Certificate, bool]:
@@ -164,14 +163,14 @@ def _best(
     gap: float,
     clock: Clock,
     memory_bytes: int,
-    game: SolvedGame | RecordsResult | None,
+    game: GameBounds | None,
     *,
     heard: bool,
 ) -> ObserverBound:
     """The observers whose rules prove the smallest upper bound that is found."""
     values, kept = claim.values, claim.kept
     if claim.hidden == (0,) and not kept:
-        single = None if isinstance(game, RecordsResult) else game
+        single = None if game is None or game.best.rules else game
         return best_observer(problem, bounds, values, gap, clock, memory_bytes, single, 0 if heard else 1)
     return best_observers(problem, claim.hidden, kept, bounds, values, gap, clock, memory_bytes, game)
 

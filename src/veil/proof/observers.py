@@ -18,14 +18,14 @@ from ..common.logs import code_lengths_bits, posteriors
 from ..engine.compile import build
 from ..engine.moves import situations
 from ..engine.written import Written
+from ..game.ascent import GameResult
+from ..game.bounds import Bounds as GameBounds
 from ..game.delayed import delayed_pairs
-from ..game.pairs import FullHistory, LastEvents, ObserverMemory, Pairs, make_pairs
-from ..game.path_windows import enclose_path_game
+from ..game.enclose import enclose
+from ..game.pairs import LastEvents, Pairs, make_pairs
 from ..game.public_graph import WrittenString
-from ..game.refine import SolvedGame, enclose_game
 from ..game.rule_tables import PathTable
-from ..game.several import enclose_constrained_game
-from ..game.solve import GameResult, solve_game
+from ..game.solve import solve_game
 from ..problem.problem import Problem
 from ..problem.unrolled import unroll
 from .backward import rule_bound
@@ -35,7 +35,6 @@ from .described import record_of
 
 MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
 _BLIND_SHARE, _BLIND_GAP = 0.3, 1e-4  # of the time, and bits, for the game of an observer without memory
-_GAME_SHARE = 0.65  # of the time, for games whose induction cannot be forecast
 _ALL_SHARE = 0.6  # of the time, for the bound over all policies, where one over agents that learn late follows
 _MOST_ITERATIONS = 10_000  # of a game; of one that follows another at most twice as many as that took, and at least
 _LEAST_ITERATIONS = 20
@@ -73,7 +72,7 @@ def best_observer(
     gap: float,
     clock: Clock,
     memory_bytes: int,
-    game: SolvedGame | None,
+    game: GameBounds | None,
     delay: int = 0,
     channel: int = 0,
 ) -> ObserverBound:
@@ -142,7 +141,7 @@ class _Search:
         self.best = ObserverBound(ProvenBound(delay, self.problem.most_bits, free, (_even_odds(self.problem),)))
         self.blind: GameResult | None = None
 
-    def run(self, game: SolvedGame | None) -> SolvedGame | None:
+    def run(self, game: GameBounds | None) -> GameBounds | None:
         """All observers in turn, until the time of this search is over; returns the game, given or solved.
 
         **Raises:** `OutOfTime` where the caller ends it.
@@ -151,9 +150,10 @@ class _Search:
             self.try_simple()
             solved = self.solve() if game is None else None
             game = solved or game
-            for part, known in () if game is None else game.bounds():
+            for part in () if game is None else game.games:
                 if not self.problem.untimed or part.graph.kind == WrittenString.kind:
-                    self.offer(self.rule(part), part.multiplier, part.prices, known)
+                    assert game is not None
+                    self.offer(self.rule(part), part.multiplier, part.prices, max(0.0, game.lower))
             if solved is not None and solved.stopped in ENDED_BY_CALLER:
                 raise OutOfTime(Stop(solved.stopped))
         except OutOfTime as end:
@@ -191,45 +191,36 @@ class _Search:
             if self._induction_seconds(len(rule.costs)) < self.clock.left:
                 self.offer(rule)
         elif self._induction_seconds(1) < self.clock.left / 2:
-            self.blind = self._game(LastEvents(0), self.clock.share(_BLIND_SHARE), max(self.gap, _BLIND_GAP))
+            self.blind = self._blind(self.clock.share(_BLIND_SHARE))
             if self.blind is not None:
                 self.offer_game(self.blind)
 
-    def solve(self) -> SolvedGame | None:
-        """The game on the whole history, else on bounded memories; None where there is no time for either."""
-        written = Written.by(self.given.observer)
-        if self.problem.untimed:  # other memories of events need a clock, and there is no rule of strings for a path
-            if written is None or self.problem.path is not None:
-                return None
-            return self._game(WrittenString(written), self.clock, self.gap)
-        found = self._game(FullHistory(), self.clock, self.gap)
-        if found is not None or self._induction_seconds(self.problem.num_events[0]) > self.clock.left:
-            return found
-        problem, limited = self.solved, self.clock.share(_GAME_SHARE)
+    def solve(self) -> GameBounds | None:
+        """The game on all that the observer remembers, else on memories that grow; None where there is no time for either."""
+        problem, written = self.problem, Written.by(self.given.observer)
+        if problem.untimed and (written is None or problem.path is not None):  # there is no rule of strings for a path
+            return None
+        if self._induction_seconds(problem.num_events[0]) > self.clock.left:
+            return None
         try:
-            if self.problem.path is not None:
-                return enclose_path_game(
-                    problem, threshold=self.bounds[0], gap=self.gap, memory_bytes=self.memory_bytes, clock=limited
-                )
-            if problem.others:
-                return enclose_constrained_game(problem, gap=self.gap, memory_bytes=self.memory_bytes, clock=limited)
-            return enclose_game(
-                problem,
+            return enclose(
+                self.solved,
                 threshold=self.bounds[0],
                 gap=self.gap,
                 memory_bytes=self.memory_bytes,
                 blind=self.blind,
-                clock=limited,
+                pass_seconds=_INDUCTION_SECONDS,
+                clock=self.clock,
             )
         except TooLargeError:
             return None
 
-    def delayed(self, first: ProvenBound, game: SolvedGame) -> None:
+    def delayed(self, first: ProvenBound, game: GameBounds) -> None:
         """For agents that learn observations late: the observer over all policies, then the games on the graphs of `game`."""
         (rule,), (price, *prices) = first.rules, first.prices
         if self._induction_seconds(len(rule.costs)) < self.clock.left:
             self.offer(rule, price, tuple(prices))
-        for part, _ in game.bounds():
+        for part in game.games:
             try:
                 pairs = delayed_pairs(part.pairs, self.clock, self.memory_bytes)
             except TooLargeError:
@@ -239,13 +230,13 @@ class _Search:
             if found is not None:
                 self.offer_game(found)
 
-    def _game(self, memory: ObserverMemory, clock: Clock, gap: float) -> GameResult | None:
-        """The game of an observer with this memory, with time left for the induction; None where that does not fit."""
+    def _blind(self, clock: Clock) -> GameResult | None:
+        """The game of an observer without memory, with time left for the induction; None where that does not fit."""
         try:
-            pairs = make_pairs(build(self.solved), memory, self.memory_bytes, clock=clock)
+            pairs = make_pairs(build(self.solved), LastEvents(0), self.memory_bytes, clock=clock)
         except (TooLargeError, OutOfTime):
             return None
-        return self._solved(self.solved, pairs, clock, gap, self.blind, _MOST_ITERATIONS)
+        return self._solved(self.solved, pairs, clock, max(self.gap, _BLIND_GAP), None, _MOST_ITERATIONS)
 
     def _solved(
         self, problem: Problem, pairs: Pairs, clock: Clock, gap: float, blind: GameResult | None, most: int

@@ -9,8 +9,9 @@ from jaxtyping import Float
 
 from ..common.clock import ENDED_BY_CALLER, UNLIMITED, Clock, OutOfTime, interruptible
 from ..common.errors import CertificateError, InputError, TooLargeError
-from ..game.records import PairRule, RecordsResult, solve_records_game
-from ..game.refine import SolvedGame
+from ..game.ascent import PairRule
+from ..game.bounds import Bounds as GameBounds
+from ..game.enclose import enclose
 from ..problem.apart import joinable
 from ..problem.problem import Problem
 from .backward import rule_bound
@@ -31,7 +32,7 @@ def best_observers(
     gap: float,
     clock: Clock,
     memory_bytes: int,
-    game: SolvedGame | RecordsResult | None = None,
+    game: GameBounds | None = None,
 ) -> ObserverBound:
     """The observers with the smallest bound on the least of the pairs `hide` that is found in the time.
 
@@ -42,15 +43,13 @@ def best_observers(
     was already solved.
     """
     hide, others = ([problem.channels[number].name for number in part] for part in (hidden, kept))
-    alone = None if game is None or isinstance(game, RecordsResult) or len(hidden) > 1 or kept else game
-    game, interrupted = game if isinstance(game, RecordsResult) else None, False
+    alone = None if game is None or game.best.rules or len(hidden) > 1 or kept else game
+    game, interrupted = game if game is not None and game.best.rules else None, False
     try:
         with interruptible():
             if game is None and _is_played(problem, (*hide, *others)):
-                game = solve_records_game(
-                    problem, tuple(hide), gap=gap, memory_bytes=memory_bytes, clock=clock.share(_GAME_SHARE)
-                )
-                interrupted = game.game.stopped in ENDED_BY_CALLER
+                game = enclose(problem, tuple(hide), gap=gap, memory_bytes=memory_bytes, clock=clock.share(_GAME_SHARE))
+                interrupted = game.stopped in ENDED_BY_CALLER
             if game is not None:
                 found = _proven(problem, game, kept, bounds, values, clock.share(more=LEAST_SECONDS))
                 return replace(found, interrupted=interrupted)
@@ -77,7 +76,7 @@ def _is_played(problem: Problem, names: tuple[str, ...]) -> bool:
 
 def _proven(
     problem: Problem,
-    game: RecordsResult,
+    game: GameBounds,
     kept: dict[int, float],
     bounds: Bounds,
     values: Float[np.ndarray, "K S"] | None,
@@ -90,20 +89,20 @@ def _proven(
     return ObserverBound(replace(bound, upper=upper), None if game.lower == -math.inf else min(game.lower, upper))
 
 
-def _bound(problem: Problem, game: RecordsResult, kept: dict[int, float]) -> ProvenBound:
+def _bound(problem: Problem, game: GameBounds, kept: dict[int, float]) -> ProvenBound:
     """The rules of a game, with weights of the hidden channels that sum to one or more, exactly."""
     numbers = {one.name: number for number, one in enumerate(problem.channels)}
-    weights = [one.weight for one in game.rules]
-    hidden = [number for number, one in enumerate(game.rules) if numbers[one.name] not in kept]
+    solved = game.games[0]
+    weights = [one.weight for one in solved.rules]
+    hidden = [number for number, one in enumerate(solved.rules) if numbers[one.name] not in kept]
     largest = max(hidden, key=lambda number: weights[number])
     while sum(Fraction(weights[number]) for number in hidden) < 1:
         weights[largest] = math.nextafter(weights[largest], math.inf)
     if len(weights) == 1:
         weights = [1.0]
-    rules = tuple(_rule(one, numbers[one.name], weight) for one, weight in zip(game.rules, weights, strict=True))
-    return ProvenBound(0, 0.0, (game.game.multiplier, *game.game.prices), rules)
+    rules = tuple(_rule(one, numbers[one.name], weight) for one, weight in zip(solved.rules, weights, strict=True))
+    return ProvenBound(0, 0.0, (solved.multiplier, *solved.prices), rules)
 
 
 def _rule(one: PairRule, channel: int, weight: float) -> ObserverRule:
-    records = one.records
-    return ObserverRule(records.first, records.following, one.costs + MARGIN, "the whole history", channel, weight)
+    return ObserverRule(one.first, one.following, one.costs + MARGIN, "the whole history", channel, weight)
