@@ -157,7 +157,7 @@ def test_over_an_infinite_horizon_it_plays_on_optimally():
     )  # fmt: skip
     forever = problem.replace(model=paying, return_over="infinite", horizon=3)
     result = solve_game(forever, gap=1e-2, iterations=50)
-    assert veil.expected_return(forever, result.policy(forever)) == pytest.approx(result.expected_return, abs=1e-10)
+    assert veil.expected_return(forever, result.policy()) == pytest.approx(result.expected_return, abs=1e-10)
 
 
 def test_histories_of_no_decisions_are_the_first_events():
