@@ -80,7 +80,7 @@ validate: $(READY)  ## Compute the published figures of other tools and write do
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m validation
 
 reproduce: $(READY)  ## Run the paper's experiments, output in out/reproduction (ARGS="--quick" or ARGS="--write-docs docs")
-	$(BIN)/veil reproduce paper $(ARGS)
+	$(BIN)/python -m reproduction $(ARGS)
 
 clean:  ## Delete the virtual environment, caches and output
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis out

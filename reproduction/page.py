@@ -44,7 +44,7 @@ def _sections(*parts: str) -> str:
 
 
 def _head(settings: Settings) -> str:
-    asked = f"veil reproduce paper{' --quick' if settings.quick else ''} --seed {settings.seed}"
+    asked = f'make reproduce ARGS="{"--quick " if settings.quick else ""}--seed {settings.seed}"'
     short = "This was a quick run: fewer starts, iterations and layouts than the full one." if settings.quick else ""
     return _sections(
         "# The paper reproduced",

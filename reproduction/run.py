@@ -1,4 +1,4 @@
-"""`veil reproduce paper`: all experiments in order, each kept as it is ready, then the tables and figures of them all."""
+"""`make reproduce`: all experiments in order, each kept as it is ready, then the tables and figures of them all."""
 
 import time as clock
 from collections.abc import Callable

@@ -13,13 +13,15 @@ from tests.cases import each
 from tests.cli.commands import QUICK, SCENARIO, process, veil
 from veil.cli import shared
 from veil.cli.main import app
+from veil.cli.show import show
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+SHOWN = [command.callback.__name__ for command in show.registered_commands if command.callback is not None]
 
 
 def test_every_help_has_an_example_and_json():
-    for command in COMMANDS:
-        done = veil(command, "--help")
+    for command in [*COMMANDS, *(f"show {name}" for name in SHOWN)]:
+        done = veil(*command.split(), "--help")
         assert done.code == 0
         assert not [piece for piece in ("Example: ", f"veil {command}", "--json") if piece not in done.out], command
 
@@ -60,14 +62,15 @@ ANSWERS = [
     ("measure", "rooms.toml", "uniform", "--details"),
     ("simulate", "rooms.toml", "uniform", "--runs", "2"),
     ("attack", "rooms.toml", "uniform", "--episodes", "20", "--traces", "1"),
-    ("gallery",),
-    ("schema",),
-    ("schema", "--result"),
-    ("doctor",),
-    ("formula", "F a"),
+    ("show", "gallery"),
+    ("show", "formats"),
+    ("show", "schema"),
+    ("show", "schema", "result"),
+    ("show", "installation"),
+    ("show", "formula", "F a"),
     ("study", "new", "layouts"),
     ("new", "fresh"),
-    ("gallery", "two-rooms"),
+    ("new", "--from", "two-rooms"),
     ("convert", "rooms.toml", "rooms.npz"),
     ("frontier", "rooms.toml", "--points", "2", *QUICK),
     ("fit", "runs.csv", "--draws", "2"),
@@ -116,7 +119,7 @@ BAD = [
     ("fit", "runs.csv", "--secret", "cellar"),
     ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "fame"),
     ("new", "rooms"),
-    ("gallery", "no-such-thing"),
+    ("new", "--from", "no-such-thing"),
     ("frontier", "rooms.toml", "-o", "no/such/curve.csv", "--points", "2", *QUICK),
 ]
 
@@ -140,7 +143,7 @@ def test_bad_input_has_a_message_and_code_2_and_writes_nothing(home: Path):
 
 
 def test_a_reader_that_leaves_is_no_error(home: Path):
-    code = f"{sys.executable} -m veil gallery paper-last-state -o - | head -c 1"
+    code = f"{sys.executable} -m veil show gallery | head -c 1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", code], capture_output=True, text=True, check=False, timeout=60, cwd=home
     )
@@ -173,7 +176,7 @@ def test_ctrl_c_during_the_imports_is_no_traceback(tmp_path: Path):
 
 
 def test_a_formula_whose_automaton_nobody_can_read_is_refused_at_once(home: Path):
-    done = veil("formula", " & ".join(f"F a{number}" for number in range(9)), "--svg", "out.svg")
+    done = veil("show", "formula", " & ".join(f"F a{number}" for number in range(9)), "--svg", "out.svg")
     assert done.code == shared.BAD_INPUT
     assert "512 states" in done.err
     assert not (home / "out.svg").exists()

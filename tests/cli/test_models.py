@@ -1,4 +1,4 @@
-"""`veil new`, `veil gallery`, `veil schema`, `veil convert`, `veil inspect`, `veil doctor`."""
+"""`veil new`, `veil show`, `veil convert`, `veil inspect`."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from veil.formats.scenario.load import load
 
 @looped("kind", ["grid", "graph"])
 def test_a_starter_can_be_solved(kind: str):
-    assert veil("new", kind, "--kind", kind).code == 0
+    assert veil("new", kind, "--from", kind).code == 0
     assert veil("inspect", f"{kind}.toml").code == 0
     done = veil("solve", f"{kind}.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
     assert done.code in (0, 4), done.err
@@ -29,18 +29,18 @@ def test_nothing_is_replaced_unasked(home: Path):
 
 
 def test_the_doctor_finds_this_machine_healthy():
-    assert veil("doctor").code == 0
+    assert veil("show", "installation").code == 0
 
 
 def test_the_gallery_is_listed():
-    listed = veil("gallery", "--json").json["problems"]
+    listed = veil("show", "gallery", "--json").json["problems"]
     assert [one["name"] for one in listed] == list(package.gallery.names())
 
 
 def test_the_schema_of_results_is_published():
     published = Path(__file__).parents[2] / "docs" / "schemas" / "result.json"
-    remedy = "veil schema --result -o docs/schemas/result.json --force"
-    assert json.loads(published.read_text("utf-8")) == veil("schema", "--result").json, remedy
+    remedy = "veil show schema result > docs/schemas/result.json"
+    assert json.loads(published.read_text("utf-8")) == veil("show", "schema", "result").json, remedy
 
 
 def test_inspect_tells_what_there_is():
@@ -148,13 +148,13 @@ def test_a_policy_becomes_text_or_the_chain_it_makes(result: Path, ending: str):
 
 
 def test_a_formula_as_an_automaton(home: Path):
-    done = veil("formula", "F a", "--svg", "a.svg")
+    done = veil("show", "formula", "F a", "--svg", "a.svg")
     assert done.code == 0
     assert "2, from q0; accepting: q1" in done.out
     assert (home / "a.svg").read_text().startswith("<svg")
-    assert veil("formula", "F a", "--svg", "a.svg").code == shared.BAD_INPUT  # it exists
-    assert {"from": "q0", "if": "a", "to": "q1"} in veil("formula", "F a", "--json").json["arrows"]
-    assert "column 7" in veil("formula", "F (a &").err
+    assert veil("show", "formula", "F a", "--svg", "a.svg").code == shared.BAD_INPUT  # it exists
+    assert {"from": "q0", "if": "a", "to": "q1"} in veil("show", "formula", "F a", "--json").json["arrows"]
+    assert "column 7" in veil("show", "formula", "F (a &").err
 
 
 def test_measure_takes_the_pair_to_measure(tmp_path: Path):

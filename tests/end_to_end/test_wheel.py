@@ -52,10 +52,10 @@ def test_the_installed_command_works(environment: Path, tmp_path: Path):
     veil = environment / "veil"
     for command in (
         ["--version"],
-        ["doctor"],
+        ["show", "installation"],
         ["new", "mine"],
         ["inspect", "mine.toml"],
-        ["gallery", "two-rooms", "-o", "rooms.toml"],
+        ["new", "rooms", "--from", "two-rooms"],
         ["solve", "rooms.toml", "--starts", "2", "--iterations", "12", "--report"],
         ["verify", "rooms-result"],
         ["study", "new", "layouts"],

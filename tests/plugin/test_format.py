@@ -62,7 +62,7 @@ def test_the_commands_read_and_write_it(run: Run, tmp_path: Path):
     (tmp_path / "commas.edges").write_text("a,go,b,1,0\nb,go,a,1,0\n")
     run("veil", "convert", "commas.edges", "again.edges", "--option", "separator=,")
     assert (tmp_path / "again.edges").read_text() == "a go b 1.0 0.0\nb go a 1.0 0.0\n"
-    listed = run("veil", "convert", "--formats")
+    listed = run("veil", "show", "formats")
     assert ".edges" in listed
     assert "lists of transitions" in listed
 

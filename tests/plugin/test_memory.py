@@ -84,7 +84,7 @@ def test_on_the_command_line_and_in_the_schema(run: Run):
     quick = ("--starts", "1", "--no-certificate", "-o", "other", "--json")
     document = parsed(run("veil", "solve", "rooms.toml", "--memory", "stayed:1+clock", *quick))
     assert document["answer"]["settings"]["memory"] == {"kind": "stayed", "most": 1, "clock": True}
-    assert set(parsed(run("veil", "schema"))["$defs"]["StayedTable"]["properties"]) == {"stayed", "clock"}
+    assert set(parsed(run("veil", "show", "schema"))["$defs"]["StayedTable"]["properties"]) == {"stayed", "clock"}
 
 
 def test_what_is_wrong_is_told_as_by_veils_own(run: Run, scenario: Path):

@@ -116,7 +116,7 @@ def test_the_secret_on_the_command_line_and_with_the_method_in_the_report(run: R
 
 
 def test_the_schema_holds_the_secret(run: Run):
-    found = parsed(run("veil", "schema"))
+    found = parsed(run("veil", "show", "schema"))
     assert found["properties"]["secret"]["discriminator"]["mapping"]["passed"] == "#/$defs/PassedSecret"
     assert set(found["$defs"]["PassedSecret"]["properties"]) == {"kind", "states", "agent_knows"}
 

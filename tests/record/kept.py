@@ -105,7 +105,7 @@ def scenarios(folder: Path) -> dict[str, Any]:
 def starters(folder: Path) -> dict[str, Any]:
     kinds = ("grid", "graph")  # the third kind reads a model file that is not there yet
     for kind in kinds:
-        veil_command("new", folder / f"{kind}.toml", "--kind", kind)
+        veil_command("new", folder / f"{kind}.toml", "--from", kind)
     return {kind: of_document(veil_json("inspect", folder / f"{kind}.toml")) for kind in kinds}
 
 

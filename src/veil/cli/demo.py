@@ -1,12 +1,14 @@
 """`veil demo`: from a problem to its answer, proof and report, on the paper's grid and on an office floor."""
 
+import contextlib
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .shared import guarded, print_table
+from .shared import JsonOption, guarded, print_json, print_table
 
 if TYPE_CHECKING:
     from ..planning.solution import Solution
@@ -26,21 +28,31 @@ def demo(
         Path,
         typer.Option("--output", "-o", metavar="DIR", help="Folder for results and reports."),
     ] = Path("veil-demo"),
+    as_json: JsonOption = False,
 ) -> None:
     """Solve the paper's problem and an office floor, prove both answers, and write their reports. Takes under a minute.
 
     Example: veil demo
     """
     from .. import __version__
+    from ..formats.results.document import opacity_document
 
-    print(f"veil {__version__}")
-    pages = [_paper(output / "paper"), _floor(output / "night-shift")]
-    print("\nOpen the reports in a browser:")
-    for page in pages:
-        print(f"  {page.resolve()}")
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        print(f"veil {__version__}")
+        found = {"paper": _paper(output / "paper"), "night-shift": _floor(output / "night-shift")}
+        print("\nOpen the reports in a browser:")
+        for page, _ in found.values():
+            print(f"  {page.resolve()}")
+    if as_json:
+        print_json(
+            {
+                name: {"opacity": opacity_document(solution.opacity), "report": str(page)}
+                for name, (page, solution) in found.items()
+            }
+        )
 
 
-def _paper(folder: Path) -> Path:
+def _paper(folder: Path) -> "tuple[Path, Solution]":
     """The paper's problem in three classes of policies, with the proof of the first and the trade-off with the return."""
     import veil
 
@@ -76,10 +88,10 @@ def _paper(folder: Path) -> Path:
     curve = veil.frontier(problem, points=6, starts=6, progress=False)
     solution.save(folder, scenario="gallery:paper-last-state")
     write_report(folder / "report.html", problem, solution, frontier=curve)
-    return folder / "report.html"
+    return folder / "report.html", solution
 
 
-def _floor(folder: Path) -> Path:
+def _floor(folder: Path) -> "tuple[Path, Solution]":
     """A time-dependent policy for an office floor, on sampled gradients, with its proof."""
     import veil
 
@@ -96,7 +108,7 @@ def _floor(folder: Path) -> Path:
     print(f"\n{solution.summary()}")
     solution.save(folder, scenario="gallery:night-shift")
     write_report(folder / "report.html", problem, solution)
-    return folder / "report.html"
+    return folder / "report.html", solution
 
 
 def _drawing(name: str) -> str:

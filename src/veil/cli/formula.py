@@ -1,4 +1,4 @@
-"""`veil formula`: what a formula means, as the automaton that decides it."""
+"""`veil show formula`: what a formula means, as the automaton that decides it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +11,14 @@ from .shared import JsonOption, guarded, print_json, print_table, write_text
 
 @guarded
 def formula(
-    text: Annotated[str, typer.Argument(metavar="FORMULA", help="As 'F (badge & X F vault) & G !alarm'.")],
+    text: Annotated[str, typer.Argument(metavar="FORMULA", help="Such as 'F (badge & X F vault) & G !alarm'.")],
     svg: Annotated[Path | None, typer.Option(help="Draw the automaton to this file.", show_default=False)] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Read a formula and show the smallest automaton that accepts the runs on which it holds.
 
-    Example: veil formula 'G (open -> O key)' --svg key.svg
+    Example: veil show formula 'G (open -> O key)' --svg key.svg
     """
     from ..problem.formulas.drawing import conditions
     from ..problem.formulas.formula import Formula

@@ -8,16 +8,14 @@ import typer
 
 from .compare import compare
 from .demo import demo
-from .doctor import doctor
 from .fit import audit, fit
-from .formula import formula
 from .inspect import inspect
 from .measure import measure
-from .models import convert, gallery, new, schema
+from .models import convert, new
 from .observe import attack, observe, simulate
 from .prove import certify, verify
 from .report import report
-from .reproduce import reproduce
+from .show import show
 from .solve import frontier, solve
 from .studio import studio
 from .study import studies
@@ -35,8 +33,7 @@ app = typer.Typer(
 # In the order in which a new user needs them, each with its line in `veil --help`.
 _COMMANDS: dict[Callable[..., None], str] = {
     demo: "Solve, prove and report two problems, in under a minute.",
-    new: "Write a commented scenario file to start from.",
-    gallery: "List the built-in problems, or write one to a file.",
+    new: "Write a scenario file to start from.",
     inspect: "Describe a scenario: size, returns, methods that fit.",
     solve: "Find the policy that hides the most.",
     frontier: "Find the most that can be hidden for each return.",
@@ -51,15 +48,12 @@ _COMMANDS: dict[Callable[..., None], str] = {
     audit: "Bound what observations leak, from samples alone.",
     certify: "Prove how good a policy is.",
     verify: "Check a certificate.",
-    formula: "Show the automaton of a formula.",
     convert: "Convert models and policies between formats.",
-    schema: "Print the JSON schema of scenario files.",
-    reproduce: "Run the paper's experiments (in a checkout).",
-    doctor: "Check the installation.",
 }
 
 for _command, _line in _COMMANDS.items():
     app.command(short_help=_line)(_command)
+app.add_typer(show, name="show", short_help="Show the gallery, formats, schemas, formulas, the installation.")
 app.add_typer(studies, name="study", short_help="Run many scenarios and settings, on all cores or a cluster.")
 
 

@@ -48,7 +48,7 @@ A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`
 (`[observer]`), what it wants to know (`[secret]`), the number of decisions (`horizon`) and a threshold on the return
 (`min_return`); further constraints (`[[constraints]]`), secrets and observers (`[[pairs]]`); and, in `[solve]`, options of the
 solver.
-`veil.load("scenario.toml")` gives the problem; the JSON schema, for editors, is printed by `veil schema`.
+`veil.load("scenario.toml")` gives the problem; the JSON schema, for editors, is printed by `veil show schema`.
 Nothing in a file is executed. Unknown keys are refused.
 
 ```toml

@@ -266,7 +266,7 @@ class ModelFile(Table):
     constants: dict[Name, Constant] = Field({}, description="Constants of a PRISM program: `N = 5`.")
     reward_model: Name | None = Field(None, description="Name of the rewards to use, of a PRISM program or DRN file.")
     options: dict[Name, Constant] = Field(
-        {}, description="Further options of the file's format; `veil convert --formats` lists them."
+        {}, description="Further options of the file's format; `veil show formats` lists them."
     )
     initial: Start | None = Field(None, description="Start, instead of the file's; as in `[graph]`.")
     rewards: list[PaidStates] | None = Field(None, description="Rewards, instead of the file's; they add up.")
@@ -478,7 +478,7 @@ class ScenarioFile(Table):
 
 
 def schema() -> JsonSchemaValue:
-    """The JSON schema (draft 2020-12) of a scenario file, for editors and `veil schema`; installed packages included."""
+    """The JSON schema (draft 2020-12) of a scenario file, for editors and `veil show schema`; installed packages included."""
     forms = [secret_form(kind) for kind in SECRETS]
     field = ScenarioFile.model_fields["secret"]
     secret: Any = Annotated[Union[*forms], Discriminator("kind")]

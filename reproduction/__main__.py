@@ -1,22 +1,22 @@
-"""`veil reproduce`: run the paper's experiments, which lie in the checkout beside the package, with one command."""
+"""`python -m reproduction`: run the paper's experiments, tabulate them, and draw their figures."""
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from .shared import JsonOption, SeedOption, guarded, note, print_facts, print_json, print_table
+from veil.cli.shared import JsonOption, SeedOption, guarded, note, print_facts, print_json, print_table
 
-if TYPE_CHECKING:
-    from reproduction.store import Settings
+from . import table
+from .run import plan_lines, run, write_pages
+from .store import Settings
+
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False)
 
 
+@app.command()
 @guarded
 def reproduce(
-    what: Annotated[
-        Literal["paper"], typer.Argument(metavar="paper", help="What to reproduce: the paper.", show_default=False)
-    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results, tables and figures.")] = Path(
         "out/reproduction"
     ),
@@ -24,7 +24,9 @@ def reproduce(
         bool, typer.Option("--quick", help="A short run, under two minutes: fewer starts, iterations and layouts.")
     ] = False,
     seed: SeedOption = 0,
-    workers: Annotated[str, typer.Option(help="Processes that share the parts, or a Dask scheduler, as tcp://…")] = "1",
+    workers: Annotated[
+        str, typer.Option(help="Processes that share the parts, or a Dask scheduler, such as tcp://…")
+    ] = "1",
     plan: Annotated[bool, typer.Option("--plan", help="Only list the parts and estimate the time they take.")] = False,
     write_docs: Annotated[
         Path | None,
@@ -38,14 +40,8 @@ def reproduce(
     grid, other layouts of the grid, and the initial-state number in three readings. Each part is saved when it is done, so
     an interrupted run is resumed by the same command. The same seed gives the same tables and figures.
 
-    The experiments are not part of the installed package: run this in a checkout of veil's repository.
-
-    Example: veil reproduce paper --quick
+    Example: make reproduce ARGS=--quick
     """
-    _make_importable()
-    from reproduction.run import plan_lines, run, write_pages
-    from reproduction.store import Settings
-
     settings = Settings(quick=quick, seed=seed)
     if plan:
         lines = plan_lines(output, settings)
@@ -61,28 +57,8 @@ def reproduce(
         _show(results, paths)
 
 
-def _make_importable() -> None:
-    """Put the checkout that holds the package `reproduction` on Python's path: that of this veil, else the working folder.
-
-    **Raises:** `InputError` where there is none.
-    """
-    from ..common.errors import InputError
-
-    checkouts = Path(__file__).resolve().parents[3], Path.cwd()
-    for checkout in checkouts:
-        if (checkout / "reproduction" / "run.py").is_file() and (checkout / "pyproject.toml").is_file():
-            if str(checkout) not in sys.path:
-                sys.path.insert(0, str(checkout))
-            return
-    missing = f"there is no checkout of veil's repository here ({checkouts[1]})"
-    remedy = "clone the repository, run make setup there, then make reproduce"
-    raise InputError("reproduce", [f"{missing}, and the experiments are not part of the installed package: {remedy}"])
-
-
-def _document(results: dict[str, object], settings: "Settings", paths: list[Path]) -> dict[str, object]:
+def _document(results: dict[str, object], settings: Settings, paths: list[Path]) -> dict[str, object]:
     """The tables as data, and the files."""
-    from reproduction import table
-
     tables = {
         "paper": (table.PAPER_HEADINGS, table.paper_rows(results)),
         "baseline": (table.BASELINE_HEADINGS, table.baseline_rows(results)),
@@ -102,8 +78,6 @@ def _document(results: dict[str, object], settings: "Settings", paths: list[Path
 
 
 def _show(results: dict[str, object], paths: list[Path]) -> None:
-    from reproduction import table
-
     print_table(table.PAPER_HEADINGS, table.paper_rows(results), title="The paper's numbers and ours")
     print()
     print_table(table.LATER_HEADINGS, table.later_rows(results), title="The authors' later grid")
@@ -119,3 +93,7 @@ def _show(results: dict[str, object], paths: list[Path]) -> None:
     for page in paths:
         if page.name == "reproduction.md":
             print(f"wrote {page}, with its figures and wall times beside it")
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m reproduction")

@@ -1,4 +1,4 @@
-"""`veil doctor`: what is installed, what the machine offers, and whether known values come out."""
+"""`veil show installation`: what is installed, what the machine offers, and whether known values come out."""
 
 import os
 import sys
@@ -25,12 +25,12 @@ class Check(TypedDict):
 
 
 @guarded
-def doctor(as_json: JsonOption = False) -> None:
+def installation(as_json: JsonOption = False) -> None:
     """Check the installation: versions, devices, precision, and a self-test against known values.
 
     Exit codes: 0 all checks passed, 1 the self-test failed.
 
-    Example: veil doctor
+    Example: veil show installation
     """
     checks = _checks()
     healthy = all(check["passed"] for check in checks)
