@@ -10,6 +10,7 @@ __version__ = "0.2.0"
 WRITERS |= {
     "problem": "veil.formats.registry:write_problem",
     "solution": "veil.formats.results.folder:save_solution",
+    "solution from a folder": "veil.formats.results.folder:load_result",
     "certificate": "veil.proof.certificate_file:save_certificate",
     "certificate from a file": "veil.proof.certificate_file:load_certificate",
 }

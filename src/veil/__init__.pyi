@@ -20,6 +20,7 @@ from .formats.policies.files import load_policy as load_policy
 from .formats.policies.player_file import export_player as export_player
 from .formats.pomdp.files import from_pomdp as from_pomdp
 from .formats.prism.files import from_prism as from_prism
+from .formats.results.folder import load_result as load_result
 from .formats.scenario.load import load as load
 from .learning.audit import audit as audit
 from .learning.audit import audit_logs as audit_logs

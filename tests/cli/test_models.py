@@ -37,7 +37,7 @@ def test_the_gallery_is_listed():
     assert [one["name"] for one in listed] == list(package.gallery.names())
 
 
-def test_the_schema_of_results_is_published():
+def test_the_schemas_are_published():
     published = Path(__file__).parents[2] / "docs" / "schemas" / "result.json"
     remedy = "veil show schema result > docs/schemas/result.json"
     assert json.loads(published.read_text("utf-8")) == veil("show", "schema", "result").json, remedy

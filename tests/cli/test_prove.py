@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.commands import veil
 from tests.seeds import looped
+from veil import InputError, load_result
 from veil.cli import shared
 
 
@@ -55,7 +58,7 @@ TOLD = ("status", "message", "policy_class", "method", "objective", "detail", "d
         "iterations", "seconds", "seed", "settings")  # fmt: skip
 # What tells of the search or is an estimate; and a result may say that less was reached than the certificate proves.
 NOT_PROVEN = {f"answer.{name}" for name in TOLD} | {"answer.feasible", "answer.opacity.method", "answer.opacity.num_sequences",
-              "answer.opacity.std_error", "answer.opacity.reason", "problem.scenario"}  # fmt: skip
+              "answer.opacity.std_error", "answer.opacity.reason", "problem.scenario", "problem.changes"}  # fmt: skip
 
 
 def edited(document: dict, place: str) -> dict:
@@ -99,6 +102,26 @@ def test_every_number_and_word_that_can_be_checked_is_checked(result: Path):
 
 
 def test_a_scenario_that_has_changed(result: Path, home: Path):
+    """The result is still about the problem in its folder, and the change is told; a scenario that is named must fit."""
+    assert "rooms.toml is unchanged" in veil("verify", result).out
     text = (home / "rooms.toml").read_text("utf-8")
     (home / "rooms.toml").write_text(text.replace("detection = 0.7", "detection = 0.8"), encoding="utf-8")
+    done = veil("verify", result)
+    assert (done.code, "rooms.toml has changed since" in done.out) == (shared.SOLVED, True)
+    done = veil("report", result)
+    assert (done.code, "rooms.toml has changed since" in done.err) == (shared.SOLVED, True)
+    assert veil("verify", result, "--scenario", "rooms.toml").code == shared.REJECTED
+    assert veil("report", result, "--scenario", "rooms.toml").code == shared.BAD_INPUT
+
+
+def test_another_problem_in_the_folder(result: Path):
+    """It is neither verified nor reported nor loaded as the one of the result; a damaged one cannot be checked."""
+    path = result / "scenario.toml"
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("detection = 0.7", "detection = 0.8"), encoding="utf-8")
     assert veil("verify", result).code == shared.REJECTED
+    assert veil("report", result).code == shared.BAD_INPUT
+    with pytest.raises(InputError, match=r"scenario\.toml does not match its hash"):
+        load_result(result)
+    path.write_text("[", encoding="utf-8")
+    assert veil("verify", result).code == shared.BAD_INPUT

@@ -11,6 +11,8 @@ import pytest
 
 from tests.cases import each
 from tests.cli.commands import QUICK, veil
+from tests.proof.plain import second
+from veil import load_result, opacity, verify
 
 
 def test_the_page_of_a_result(result: Path):
@@ -97,26 +99,28 @@ def test_what_is_refused(result: Path):
     each({" ".join(arguments): (arguments, said) for arguments, said in cases}, check)
 
 
-def test_a_result_that_does_not_know_its_scenario(result: Path):
-    document = json.loads((result / "result.json").read_text("utf-8"))
-    document["problem"]["scenario"] = None
-    (result / "result.json").write_text(json.dumps(document), encoding="utf-8")
-    assert "give --scenario" in veil("report", result).err
-    assert veil("report", result, "--scenario", "rooms.toml").code == 0
-
-
-def test_a_folder_that_was_copied_alone_is_read_with_its_scenario(
-    result: Path, tmp_path_factory: pytest.TempPathFactory
+def test_a_folder_that_was_copied_alone_is_complete(
+    result: Path, home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ):
-    away = tmp_path_factory.mktemp("away") / "copied"
-    shutil.copytree(result, away)
-    done = veil("report", away)
-    assert done.code == 2
-    assert "--scenario" in done.err
-    assert veil("report", away, "--scenario", "rooms.toml", "-o", "page.html").code == 0
-    assert veil("verify", away, "--scenario", "rooms.toml").code == 0
-    assert veil("measure", "rooms.toml", away).code == 0
-    assert veil("solve", "rooms.toml", "--start", away, "--no-certificate", *QUICK).code in (0, 4)
+    """On another path, without the scenario: both verifiers, the report, conversion, comparison and Python read it."""
+    away = tmp_path_factory.mktemp("away")
+    shutil.copytree(result, away / "copied")
+    (home / "rooms.toml").unlink()
+    monkeypatch.chdir(away)
+    assert "is not there" in veil("verify", "copied").out
+    assert second.main(["copied"])[1] == 0
+    assert veil("report", "copied").code == 0
+    assert veil("convert", "copied", "policy.csv").code == 0
+    assert veil("measure", "copied/scenario.toml", "copied").code == 0
+    assert veil("solve", "copied/scenario.toml", "--start", "copied", "--no-certificate", *QUICK).code in (0, 4)
+    loaded = load_result("copied")
+    assert loaded.problem is not None
+    assert loaded.certificate is not None
+    document = json.loads(Path("copied/result.json").read_text("utf-8"))
+    assert opacity(loaded.problem, loaded.policy).bits == document["answer"]["opacity"]["bits"]
+    verify(loaded.certificate, loaded.problem, loaded.policy)
+    loaded.save("again")
+    assert json.loads(Path("again/result.json").read_text("utf-8"))["answer"] == document["answer"]
 
 
 PIPES = """
@@ -141,17 +145,25 @@ print("policy.safetensors pipe alone", veil("measure", "rooms.toml", "policy.saf
 
 def test_pipes_and_devices_in_a_folder_are_neither_waited_for_nor_read(result: Path, home: Path):
     """Folders come from others. Every command ends, with a code that it has for what is wrong."""
-    names = ("policy.safetensors", "history.csv", "certificate.json", "problem.bin", "result.json", "frontier.json")
+    names = (
+        "policy.safetensors",
+        "history.csv",
+        "certificate.json",
+        "problem.bin",
+        "result.json",
+        "frontier.json",
+        "scenario.toml",
+    )
     command = [sys.executable, "-c", PIPES, *names]
     path = f"{Path(__file__).parents[2]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     environment = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 6 * 2 * 4 + 1
+    assert len(lines) == 7 * 2 * 4 + 1
     assert not [line for line in lines if line[-2] not in ("0", "2", "4", "5") or line[-1] != "False"]
     needed = {line[0] for line in lines if line[2] == "report" and line[-2] != "0"}
-    assert {"policy.safetensors", "history.csv", "certificate.json", "result.json", "frontier.json"} <= needed
+    assert {"policy.safetensors", "history.csv", "certificate.json", "result.json", "scenario.toml"} <= needed
 
 
 def test_a_time_limit_leaves_out_what_does_not_fit(home: Path):

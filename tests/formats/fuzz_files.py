@@ -21,6 +21,7 @@ from veil.formats import gallery
 from veil.formats.imported import Imported
 from veil.formats.registry import find_format
 from veil.formats.results.folder import write_result
+from veil.formats.results.scenario import Origin
 from veil.game.solve import solve_game
 
 _HEADERS = (
@@ -163,7 +164,7 @@ def _result_seeds() -> list[bytes]:
         for name in ("two-rooms", "network-probe"):
             problem = gallery.load(name)
             solution = veil.solve(problem, starts=1, iterations=2, certificate=False)
-            write_result(Path(folder) / name, problem, solution, scenario=f"gallery:{name}")
+            write_result(Path(folder) / name, problem, solution, Origin(f"gallery:{name}"))
             document = json.loads((Path(folder) / name / "result.json").read_bytes())
             # Times differ from run to run, and so do the sums of files that hold them: the seeds must not.
             document["answer"]["seconds"] = 1.5

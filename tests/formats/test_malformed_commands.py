@@ -22,6 +22,7 @@ from tests.formats.test_malformed import DRN_FILES, NPZ, POMDP
 from tests.small_parent import run_small
 from veil.formats import gallery
 from veil.formats.results.folder import read_result, write_result
+from veil.formats.results.scenario import Origin
 
 PROBLEM = "gallery:two-rooms"
 
@@ -140,7 +141,7 @@ def folder_for_document(folder: Path) -> None:
 RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut short": (lambda f: content((f / "result.json").read_bytes()[:400])(f), "Invalid JSON"),
     "nested without end": (content(b"[" * 200_000), "the document"),
-    "another version": (entry("format", to="veil-result-7"), "format: Input should be 'veil-result-2'"),
+    "another version": (entry("format", to="veil-result-7"), "format: Input should be 'veil-result-3'"),
     "no answer": (entry("answer", to=...), "answer: Field required"),
     "bits as text": (entry("answer", "opacity", "bits", to="many"), "answer.opacity.bits"),
     "a file that is not there": (entry("files", "absent.bin", to="0" * 64), "absent.bin is listed in result.json"),
@@ -165,7 +166,7 @@ RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_results(solved: tuple[veil.Problem, veil.Solution]):
     def check(case: tuple[Callable[[Path], object], str]) -> None:
         shutil.rmtree("bad", ignore_errors=True)
-        write_result("bad", *solved, scenario=PROBLEM)
+        write_result("bad", *solved, Origin(PROBLEM))
         case[0](Path("bad"))
         with pytest.raises(veil.VeilError, match="bad") as caught:
             read_result("bad").policy()
@@ -176,7 +177,7 @@ def test_results(solved: tuple[veil.Problem, veil.Solution]):
 
 def test_commands(solved: tuple[veil.Problem, veil.Solution]):
     """One file of each format through the commands that read it; what else is wrong in a file is told in the same words."""
-    write_result("bad", *solved, scenario=PROBLEM)
+    write_result("bad", *solved, Origin(PROBLEM))
     entry("answer", "opacity", "bits", to="many")(Path("bad"))
     scenario = put("bad.toml", GRID.replace("slip = 0.1", "slipp = 0.1"))
     policy = put("bad.safetensors", POLICIES["rows that sum to two"][0])

@@ -8,20 +8,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import veil
 from tests.seeds import looped
-from veil.formats.results.document import FORMAT, result_schema
+from veil.formats.results.document import FORMAT, encoded, result_schema
 from veil.formats.results.folder import (
     DOCUMENT,
     Result,
     check_writable,
-    history_csv,
-    read_history,
     read_result,
     write_result,
 )
+from veil.formats.results.history import history_csv, read_history
+from veil.formats.results.scenario import Origin
 from veil.planning.solution import History
+from veil.problem.fingerprint import fingerprint
+from veil.report.answer import audit
 
 HEAD = b"iteration,opacity_bits,expected_return,multiplier,step,seconds"
 
@@ -34,7 +37,7 @@ def solved() -> tuple[veil.Problem, veil.Solution]:
 
 @pytest.fixture
 def folder(solved: tuple[veil.Problem, veil.Solution], tmp_path: Path) -> Path:
-    write_result(tmp_path / "out", *solved, scenario="gallery:two-rooms")
+    write_result(tmp_path / "out", *solved, Origin("gallery:two-rooms"))
     return tmp_path / "out"
 
 
@@ -55,9 +58,64 @@ def test_a_result_comes_back(solved: tuple[veil.Problem, veil.Solution], folder:
 def test_scenario_and_result_move_together(solved: tuple[veil.Problem, veil.Solution], tmp_path: Path):
     before = tmp_path / "before"
     before.mkdir()
-    write_result(before / "out", *solved, scenario=str(before / "two.toml"))
+    write_result(before / "out", *solved, Origin(str(before / "two.toml")))
     os.rename(before, tmp_path / "after")
     assert read_result(tmp_path / "after/out").scenario == str(tmp_path / "after/two.toml")
+
+
+@looped("name", veil.gallery.names())
+def test_every_problem_travels_with_its_result(name: str, tmp_path: Path):
+    """With the text of its scenario or without, what is read back is the same problem, picture included, and answer."""
+    problem = veil.gallery.load(name)
+    policy = veil.MarkovPolicy.uniform(problem)
+    found = audit(problem, policy, time_limit=1).solution
+    for number, origin in enumerate((Origin(f"gallery:{name}"), None)):
+        write_result(tmp_path / f"{name}-{number}", problem, found, origin)
+        loaded = veil.load_result(tmp_path / f"{name}-{number}")
+        assert loaded.problem is not None
+        assert fingerprint(loaded.problem) == fingerprint(problem)
+        assert loaded.problem.layout == problem.layout
+        assert encoded(loaded) == encoded(found)
+        assert (loaded.policy, loaded.threshold, loaded.status) == (policy, found.threshold, found.status)
+
+
+def test_changes_and_files_of_a_scenario_travel(tmp_path: Path):
+    """A value of --set is in the text; a model file is beside it, or in a folder of its own is part of the text."""
+    model = np.array([[[0.25, 0.75]], [[0.5, 0.5]]])
+    for place in ("model.npz", "files/model.npz", "policy.safetensors.npz"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        np.savez(tmp_path / place, transitions=model, initial=[1.0, 0.0], rewards=np.zeros((2, 1)), emissions=np.eye(2))
+        scenario = tmp_path / f"{Path(place).stem}.toml"
+        scenario.write_text(
+            f'horizon = 2\n[file]\npath = "{place}"\n[secret]\nkind = "last_state"\nstates = ["s1"]\n', encoding="utf-8"
+        )
+        opened = veil.gallery.open_scenario(str(scenario), ["horizon=5"])
+        solution = veil.solve(opened.problem, starts=1, iterations=1, progress=False, certificate=False)
+        write_result(tmp_path / "out", opened.problem, solution, Origin(str(scenario), ["horizon=5"], opened.text))
+        (tmp_path / place).unlink()
+        scenario.unlink()
+        loaded = veil.Solution.load(tmp_path / "out")
+        assert loaded.problem is not None
+        assert loaded.problem.horizon == 5
+        assert loaded.policy == solution.policy
+
+
+def test_a_problem_that_is_large_travels_as_arrays(tmp_path: Path):
+    """Its text would be beyond the limits of scenarios."""
+    states = 4_000
+    rng = np.random.default_rng(1)
+    moves = [sparse.random_array((states, states), density=8 / states, format="csr", rng=rng) for _ in range(2)]
+    moves = [sparse.csr_array(one + sparse.eye_array(states)) for one in moves]
+    moves = [sparse.csr_array(one.multiply(1 / one.sum(axis=1)[:, None])) for one in moves]
+    start = np.full(states, 1 / states)
+    model = veil.Model(moves, np.zeros((states, 2)), start / start.sum())
+    observer = veil.Observer(np.tile([0.5, 0.25, 0.25], (states, 1)), times=[1], silent=0)
+    problem = veil.Problem(model, observer, veil.LastState([3]), 1)
+    write_result(tmp_path / "out", problem, audit(problem, veil.MarkovPolicy.uniform(problem), time_limit=1).solution)
+    assert (tmp_path / "out" / "model.npz").is_file()
+    loaded = veil.load_result(tmp_path / "out").problem
+    assert loaded is not None
+    assert fingerprint(loaded) == fingerprint(problem)
 
 
 def test_the_document_follows_its_schema(folder: Path):

@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from veil.formats.results.folder import read_result, write_result
+from veil.formats.results.scenario import Origin
 from veil.report.answer import Answer, Claim, make_answer, verdict
 
 
@@ -32,7 +33,7 @@ def test_other_endings(solved: veil.Solution):
 
 
 def test_a_folder_gives_the_same_answer(paper: veil.Problem, solved: veil.Solution, tmp_path: Path):
-    write_result(tmp_path / "out", paper, solved, scenario="gallery:paper-last-state")
+    write_result(tmp_path / "out", paper, solved, Origin("gallery:paper-last-state"))
     found = make_answer(paper, read_result(tmp_path / "out"))
     assert found.note == solved.certificate_note == "it was not asked for"
     assert found.version == veil.__version__

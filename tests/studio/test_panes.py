@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 import veil
 from veil.common.rounding import lower_text
 from veil.formats.results.folder import write_result
+from veil.formats.results.scenario import Origin
 from veil.formats.scenario.load import read_scenario
 from veil.studio.folders import RESULT, SCENARIO, asked
 from veil.studio.runs import Runs
@@ -194,7 +195,7 @@ def add_run(studio: Studio) -> veil.Solution:
     solution = veil.solve(problem, starts=1, iterations=3, certificate=False)
     certificate = veil.certify(problem, solution.policy, time_limit=0.3)
     solution = dataclasses.replace(solution, certificate=certificate)
-    write_result(folder / RESULT, problem, solution, scenario=str(folder / SCENARIO))
+    write_result(folder / RESULT, problem, solution, Origin(str(folder / SCENARIO)))
     studio.runs = Runs(studio.folder / "runs", studio.events)
     return solution
 

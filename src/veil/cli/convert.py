@@ -100,16 +100,14 @@ def _convert_policy(source: str, target: Path, scenario: str | None, changes: Se
     from ..formats.results.folder import read_result
 
     check_extension(target, "write_policy", "write_chain")
-    if scenario is None and os.path.isdir(source):
-        result = read_result(source)
-        scenario, changes = result.scenario, [*result.document.problem.changes, *changes]
-    if scenario is None and target.suffix.lower() in FORMATS.get("safetensors").suffixes:
+    kept = scenario is None and os.path.isdir(source)
+    if not kept and scenario is None and target.suffix.lower() in FORMATS.get("safetensors").suffixes:
         policy = load_policy(source)
         policy.save(target)
         return Converted(repr(policy))
-    if scenario is None:
+    if not kept and scenario is None:
         raise InputError(source, ["the names of states and actions are in its scenario: give --scenario"])
-    problem = open_scenario(scenario, changes).problem
+    problem = read_result(source).problem if scenario is None else open_scenario(scenario, changes).problem
     policy = open_policy(problem, source)
     found = find_format("write_policy" if can("write_policy", target) else "write_chain", target)
     write = found.write_policy or found.write_chain

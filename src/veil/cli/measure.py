@@ -105,7 +105,7 @@ def measure(
     from .. import expected_return, opacity
     from ..common.clock import Clock
     from ..engine.return_range import threshold
-    from ..formats.results.document import constraint_document, opacity_document, pair_document, problem_document
+    from ..formats.results.document import encoded, problem_document
     from ..measure.given_secret import shown_return_given_secret
     from ..measure.pairs import pair_values
     from ..proof.feasibility import proven_others, reaches_threshold
@@ -125,16 +125,16 @@ def measure(
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),
         "pair": pair,
-        "opacity": opacity_document(hidden),
+        "opacity": encoded(hidden),
         "expected_return": earned,
         "return_given_secret": None if given is None else given.document(),
         "threshold": threshold(problem),
         "feasible": reaches_threshold(problem, acting, earned) and all(one.met for one in (*others, *pairs)),
     }
     if others:
-        document["constraints"] = [constraint_document(one) for one in others]
+        document["constraints"] = [encoded(one) for one in others]
     if pairs:
-        document["pairs"] = [pair_document(one) for one in pairs]
+        document["pairs"] = [encoded(one) for one in pairs]
     found = None
     if details:
         from ..measure.measures import quantities

@@ -350,8 +350,8 @@ def attack(
 def _attack_document(found: "Attack") -> dict[str, object]:
     from dataclasses import asdict
 
-    from ..formats.results.document import opacity_document
+    from ..formats.results.document import encoded
 
-    document = asdict(found) | {"opacity": opacity_document(found.opacity)}
+    document = asdict(found) | {"opacity": encoded(found.opacity)}
     names = ("error", "cross_entropy_bits", "exact_cross_entropy_bits", "expected_calibration_error")
     return document | {name: getattr(found, name) for name in names}

@@ -10,7 +10,6 @@ from ..common.rounding import lower_text, upper_text
 from .changes import with_changes
 from .progress import QuietOption, VerboseOption, reported
 from .shared import (
-    GALLERY,
     JsonOption,
     PolicyArgument,
     ScenarioArgument,
@@ -19,6 +18,7 @@ from .shared import (
     open_scenario,
     print_facts,
     print_json,
+    told_of_source,
 )
 
 PROBLEM_FILE, POLICY_FILE = "problem.bin", "policy.safetensors"
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..problem.problem import Problem
     from ..proof.certificate import Certificate
     from ..proof.checking import Verification
-    from .shared import Opened
 
 
 @guarded
@@ -97,7 +96,8 @@ def verify(
         str, typer.Argument(metavar="DIR|FILE", help="A result folder, or a certificate file.", show_default=False)
     ],
     scenario: Annotated[
-        str | None, typer.Option(help="The scenario of the certificate.", show_default="that of the result folder")
+        str | None,
+        typer.Option(help="The scenario of the certificate.", show_default="the problem in the result folder"),
     ] = None,
     policy: Annotated[
         str | None, typer.Option(help="The policy of the certificate.", show_default="that of the result folder")
@@ -119,49 +119,54 @@ def verify(
 ) -> None:
     """Check a certificate from the arrays of the problem and the policy; nothing in the certificate is trusted.
 
-    A result folder holds these arrays (problem.bin), so that it can be checked anywhere. If the scenario is there too, its
-    fingerprint is compared; otherwise the output says that it was not.
+    A result folder is complete, so that it can be checked anywhere. The output says whether the scenario that it came from is
+    still there and unchanged.
 
     Exit codes: 0 the certificate holds, 5 it does not hold, 2 it could not be checked (a file is missing or cannot be read).
 
     Example: veil verify patrol-result
     """
+    from ..formats.results.verified import check_document, check_told
     from ..proof.certificate import Certificate
     from ..proof.checking import Draws
+    from ..proof.verify import check_scenario, verify_files
     from ..proof.verify import verify as check
-    from ..proof.verify import verify_files
 
-    parts = _parts(place, scenario, policy, changes)
+    parts = _parts(place, scenario, policy)
     draws = Draws(max(1e-300, 1 - confidence), sequences, seed)
     certificate = Certificate.load(parts.certificate)
-    if parts.result is not None and parts.has_record:
-        found = verify_files(certificate, parts.record, parts.result.folder / POLICY_FILE, draws=draws)
-        opened, told = _compared(certificate, parts, found)
-    else:
-        opened = parts.opened()
-        acting = _acting(opened.problem, parts.policy, parts.result)
-        found = check(certificate, opened.problem, acting, confidence=confidence, sequences=sequences, seed=seed)
-        told = f"{parts.scenario} ({opened.problem.name})"
-        _check_document(parts, certificate, found, opened.problem, acting)
-    print_verified(certificate, found, parts, told, None if opened is None else list(opened.changes), as_json=as_json)
+    found = verify_files(certificate, parts.record, Path(parts.policy), draws=draws) if parts.has_record else None
+    problem = parts.problem(changes)
+    if problem is not None:
+        acting = _acting(problem, parts)
+        check_scenario(certificate, problem, acting)
+        found = found or check(certificate, problem, acting, confidence=confidence, sequences=sequences, seed=seed)
+        if parts.result is not None:
+            check_document(parts.result, certificate, found, problem, acting)
+    elif parts.result is not None:
+        check_told(parts.result, certificate)
+    assert found is not None
+    print_verified(certificate, found, parts, problem, changes, as_json=as_json)
 
 
 def print_verified(
     certificate: "Certificate",
     found: "Verification",
     parts: "_Parts",
-    told: str,
-    changed: list[str] | None,
+    problem: "Problem | None",
+    changes: tuple[str, ...],
     *,
     as_json: bool,
 ) -> None:
     """The result of a verification, in words or as JSON."""
+    told = parts.told(problem)
     drawn = {one.name: found.sampled[one.number].lower for one in certificate.channels if one.number in found.sampled}
     facts: dict[str, object] = {
         "holds": True,
-        "scenario": parts.scenario,
-        "scenario_compared": changed is not None,
-        "changes": changed or [],
+        "scenario": parts.scenario or (None if parts.result is None else parts.result.scenario),
+        "scenario_compared": problem is not None,
+        "scenario_told": told,
+        "changes": list(changes),
         "fingerprint": certificate.problem_hash,
         "certificate": str(parts.certificate),
         "lower": certificate.lower,
@@ -184,8 +189,9 @@ def print_verified(
     print("the certificate holds")
     print_facts(
         [
+            ("problem", None if problem is None else problem.name),
             ("scenario", told),
-            ("changed", ", ".join(changed or ()) or None),
+            ("changed", ", ".join(changes) or None),
             ("fingerprint", certificate.problem_hash),
             ("claimed", _bounds(certificate, certificate.lower, certificate.upper)),
             ("recomputed", _bounds(certificate, found.least(certificate.hidden), found.upper)),
@@ -204,14 +210,12 @@ def print_verified(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a verification is about: the certificate, the result folder it belongs to, the scenario and the policy."""
+    """What a verification is about: the certificate, the folder it belongs to, the policy, and the scenario if one is given."""
 
     certificate: Path
     result: "Result | None"
     scenario: str | None
-    policy: str
-    changes: tuple[str, ...]
-    scenario_given: bool
+    policy: Path | str
 
     @property
     def record(self) -> Path:
@@ -220,54 +224,44 @@ class _Parts:
 
     @property
     def has_record(self) -> bool:
-        """Whether the folder alone is checked: it has the arrays, and no other policy was given."""
-        return self.record.exists() and Path(self.policy) == self.certificate.parent / POLICY_FILE
+        """Whether the folder has the arrays, and no other policy was given."""
+        return self.result is not None and self.policy == self.result.folder / POLICY_FILE and self.record.exists()
 
-    @property
-    def has_scenario(self) -> bool:
-        """Whether the scenario can be read."""
-        found = self.scenario
-        return found is not None and (self.scenario_given or found.startswith(GALLERY) or Path(found).exists())
+    def problem(self, changes: tuple[str, ...]) -> "Problem | None":
+        """The problem of the scenario that is given, else of the folder; None if only its arrays are there.
 
-    def opened(self) -> "Opened":
-        """The scenario with its changes."""
-        assert self.scenario is not None
-        return open_scenario(self.scenario, self.changes)
+        **Raises:** `CertificateError` if the folder has another one than its certificate is about.
+        """
+        from ..common.errors import CertificateError, InputError
+        from ..formats.results.scenario import SCENARIO
 
+        if self.scenario is not None:
+            return open_scenario(self.scenario, changes).problem
+        assert self.result is not None
+        if SCENARIO not in self.result.document.files and self.has_record:
+            return None
+        if not (self.result.folder / SCENARIO).is_file():
+            raise InputError(str(self.result.folder), [f"it has no {SCENARIO}: give the scenario with --scenario"])
+        if self.result.problem_differs:
+            raise CertificateError(f"{SCENARIO}: it is not the problem of this result")
+        return self.result.problem
 
-def _compared(certificate: "Certificate", parts: _Parts, found: "Verification") -> "tuple[Opened | None, str]":
-    """The scenario, if it is there and has the fingerprint of the certificate, and what to tell of it."""
-    from ..formats.results.verified import check_told
-    from ..proof.verify import check_scenario
-
-    assert parts.result is not None
-    if not parts.has_scenario:
-        check_told(parts.result, certificate)
-        where = "none is recorded" if parts.scenario is None else f"{parts.scenario} is not there"
-        return None, f"not compared: {where}; checked for the problem in {parts.record.name}"
-    opened = parts.opened()
-    acting = _acting(opened.problem, parts.policy, parts.result)
-    check_scenario(certificate, opened.problem, acting)
-    _check_document(parts, certificate, found, opened.problem, acting)
-    return opened, f"{parts.scenario} ({opened.problem.name})"
-
-
-def _check_document(
-    parts: _Parts, certificate: "Certificate", found: "Verification", problem: "Problem", policy: "Policy"
-) -> None:
-    from ..formats.results.verified import check_document
-
-    if parts.result is not None:
-        check_document(parts.result, certificate, found, problem, policy)
+    def told(self, problem: "Problem | None") -> str:
+        """What was compared with which scenario."""
+        if self.scenario is not None:
+            return f"{self.scenario} is this problem"
+        assert self.result is not None
+        own = f"not compared: checked for the arrays in {PROBLEM_FILE}; " if problem is None else ""
+        return f"{own}{told_of_source(self.result)}"
 
 
-def _acting(problem: "Problem", policy: str, result: "Result | None") -> "Policy":
+def _acting(problem: "Problem", parts: _Parts) -> "Policy":
     """The policy; one of a result folder that is there and is no policy of the problem does not bear out the certificate."""
     from ..common.errors import CertificateError, PolicyFileError, VeilError
     from ..common.files import check_ordinary
-    from ..formats.results.folder import POLICY
 
-    if result is None or Path(policy) != result.folder / POLICY:
+    policy = str(parts.policy)
+    if parts.result is None or Path(policy) != parts.result.folder / POLICY_FILE:
         return open_policy(problem, policy)
     try:
         check_ordinary(policy)
@@ -295,12 +289,12 @@ def _delayed(certificate: "Certificate", found: "Verification") -> str | None:
     return f"without seeing the current observation at most {high} bits (recomputed: {again})"
 
 
-def _parts(place: str, scenario: str | None, policy: str | None, changes: tuple[str, ...]) -> _Parts:
-    """What is to be verified. A result folder names all of its parts, a certificate alone only itself."""
+def _parts(place: str, scenario: str | None, policy: str | None) -> _Parts:
+    """What is to be verified. A result folder has all of its parts, a certificate alone only itself."""
     from ..common.errors import InputError
-    from ..formats.results.folder import CERTIFICATE, DOCUMENT, POLICY, read_result
+    from ..formats.results.folder import CERTIFICATE, DOCUMENT, read_result
 
-    path, result, given = Path(place), None, scenario is not None
+    path, result = Path(place), None
     if not path.exists():
         raise InputError(place, ["not found, expected a result folder or a certificate file"])
     if path.is_dir() or path.name == DOCUMENT:
@@ -311,21 +305,11 @@ def _parts(place: str, scenario: str | None, policy: str | None, changes: tuple[
         path = result.certificate
     elif path.name == CERTIFICATE and (path.parent / DOCUMENT).exists() and (scenario is None or policy is None):
         result = read_result(path.parent, check_files=False)
-    recorded: list[str] = []
     if result is not None:
-        recorded = result.document.problem.changes if scenario is None else []
-        scenario, policy = scenario or result.scenario, policy or str(result.folder / POLICY)
+        return _Parts(path, result, scenario, policy or result.folder / POLICY_FILE)
     missing = [name for name, value in (("--scenario", scenario), ("--policy", policy)) if value is None]
-    if policy is not None and result is not None and (result.folder / PROBLEM_FILE).exists():
-        missing = []
     if missing:
-        raise InputError(
-            place, [f"a certificate file does not contain the scenario and the policy: give {' and '.join(missing)}"]
-        )
+        words = f"a certificate file does not contain the scenario and the policy: give {' and '.join(missing)}"
+        raise InputError(place, [words])
     assert policy is not None
-    found = _Parts(path, result, scenario, policy, (*recorded, *changes), given)
-    if not found.has_record and not found.has_scenario:
-        raise InputError(
-            place, [f"its scenario {scenario} is not there, nor are its arrays: give it with --scenario FILE"]
-        )
-    return found
+    return _Parts(path, None, scenario, policy)

@@ -1,5 +1,6 @@
 """`veil report`: a result as an HTML page, and as figures for papers."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -147,7 +148,7 @@ def _of_result(subject: str, scenario: str | None, changes: tuple[str, ...], pai
     if pair != OWN:
         raise InputError("report", ["--pair is for a policy in a scenario; the page of a result lists its pairs"])
     found = read_result(subject)
-    problem = open_recorded(found, scenario, changes).problem
+    problem = open_recorded(found, scenario, changes)
     return problem, make_answer(problem, found), found.folder / REPORT, found.folder
 
 
@@ -178,28 +179,25 @@ def _of_policy(
     return problem, measured, Path(f"{name}-{REPORT}"), None
 
 
-def write_beside(folder: Path, problem: "Problem", solution: "Solution") -> Path:
+def write_beside(folder: Path, solution: "Solution") -> Path:
     """The report of `veil solve --report`, in the folder of its result."""
-    from ..report.curve import sweep
     from ..report.html import write_report
 
-    write_report(folder / REPORT, problem, solution, frontier=sweep(problem, solution, progress=False))
+    assert solution.problem is not None
+    curve = _curve(folder, solution.problem, solution, None, None, None, quiet=True)
+    write_report(folder / REPORT, solution.problem, solution, frontier=curve)
     return folder / REPORT
 
 
 def remove_stale(folder: Path) -> None:
-    """Delete the page of an older result in the same folder; a file that veil did not write stays."""
-    from ..common.files import check_ordinary
+    """Delete the page and the frontier of an older result in the same folder; files that veil did not write stay."""
+    from ..common.files import check_replaceable
+    from ..formats.results.curve import FORMAT
 
-    place = folder / REPORT
-    try:
-        check_ordinary(place)
-        with place.open("rb") as file:
-            ours = b'name="generator" content="veil"' in file.read(400)
-        if ours:
-            place.unlink()
-    except OSError:
-        pass
+    for name, marker in ((REPORT, b'name="generator" content="veil"'), (CURVE, FORMAT.encode())):
+        with suppress(OSError):
+            check_replaceable(folder / name, marker)
+            (folder / name).unlink()
 
 
 def _curve(
@@ -214,6 +212,7 @@ def _curve(
 ) -> "Path | Frontier | None":
     """The frontier to show: a given file, that of the folder, or one computed now if asked for or quick."""
     from ..common.errors import InputError
+    from ..formats.results.curve import write_curve
     from ..report.curve import sweep
 
     if frontier is not None and points is not None:
@@ -224,4 +223,9 @@ def _curve(
         return None
     if points is None and folder is not None and (folder / CURVE).exists():
         return folder / CURVE
-    return sweep(problem, solution, points, progress=None if points and not quiet else False, time_limit=time_limit)
+    curve = sweep(problem, solution, points, progress=None if points and not quiet else False, time_limit=time_limit)
+    if curve is None or folder is None:
+        return curve
+    with suppress(OSError):  # a folder that cannot be written is reported elsewhere
+        return write_curve(folder / CURVE, problem, curve)
+    return curve

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..common.settings import Given
     from ..formats.imported import Imported
     from ..formats.results.folder import Result
+    from ..formats.results.scenario import Origin
     from ..policy.policy import Policy
     from ..problem.problem import Problem
 
@@ -28,6 +29,7 @@ NOT_SEARCHED = 6
 INTERRUPTED = 130
 
 GALLERY = "gallery:"
+CHANGED = "has changed since"
 
 
 def complete_scenario(incomplete: str) -> list[str]:
@@ -104,6 +106,14 @@ class Opened:
     source: str
     settings: "Given" = field(default_factory=dict)
     changes: tuple[str, ...] = ()
+    text: str | None = None
+
+    @property
+    def origin(self) -> "Origin":
+        """What a result folder keeps of it."""
+        from ..formats.results.scenario import Origin
+
+        return Origin(self.source, self.changes, self.text)
 
 
 def open_scenario(text: str, changes: Sequence[str] = ()) -> Opened:
@@ -113,21 +123,38 @@ def open_scenario(text: str, changes: Sequence[str] = ()) -> Opened:
     if not text.startswith(GALLERY) and is_model_file(text):
         raise no_scenario(text)
     found = gallery.open_scenario(text, changes)
-    return Opened(found.problem, text, dict(found.settings), tuple(changes))
+    return Opened(found.problem, text, dict(found.settings), tuple(changes), found.text)
 
 
-def open_recorded(result: "Result", scenario: str | None = None, changes: Sequence[str] = ()) -> Opened:
-    """The scenario of a result folder with the changes that it was solved with; another one where it is named."""
+def open_recorded(result: "Result", scenario: str | None = None, changes: Sequence[str] = ()) -> "Problem":
+    """The problem of a result folder, or that of a scenario if one is named."""
     from ..common.errors import InputError
 
     if scenario is not None:
-        return open_scenario(scenario, changes)
-    if result.scenario is None:
-        raise InputError(str(result.folder), ["the result does not record its scenario: give --scenario SCENARIO"])
-    if not result.scenario.startswith(GALLERY) and not os.path.exists(result.scenario):
-        words = f"its scenario {result.scenario} does not exist: was the folder moved or copied without it?"
-        raise InputError(str(result.folder), [f"{words} Give --scenario SCENARIO"])
-    return open_scenario(result.scenario, [*result.document.problem.changes, *changes])
+        return open_scenario(scenario, changes).problem
+    if changes:
+        raise InputError("--set", ["a result is about the problem that was solved: solve the changed one"])
+    told = told_of_source(result)
+    if told.endswith(CHANGED):
+        note(f"veil: {told}; the result is about the problem in its folder")
+    return result.problem
+
+
+def told_of_source(result: "Result") -> str:
+    """Whether the scenario that a result came from is still there and is still the same problem, in words."""
+    from ..common.errors import VeilError
+    from ..problem.fingerprint import fingerprint
+
+    source, known = result.scenario, result.document.problem
+    if source is None:
+        return "none is recorded"
+    if not source.startswith(GALLERY) and not os.path.exists(source):
+        return f"{source} is not there"
+    try:
+        same = fingerprint(open_scenario(source, known.changes).problem) == known.fingerprint
+    except VeilError:
+        same = False
+    return f"{source} is unchanged" if same else f"{source} {CHANGED}"
 
 
 def open_model(path: str, options: Sequence[str] | None) -> "Imported":

@@ -3,14 +3,14 @@
 import contextlib
 import math
 import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..common.settings import settings
+from ..common.signals import handling
 from ..planning.options import FrontierOptions, SolveOptions
 from .changes import with_changes
 from .options import with_options
@@ -38,6 +38,7 @@ from .shared import (
 
 if TYPE_CHECKING:
     from ..common.settings import Given
+    from ..formats.results.document import ResultDocument
     from ..planning.options import MemoryName
     from ..planning.solution import Solution, Status
     from ..policy.memories import Memory
@@ -75,6 +76,7 @@ def solve(
     Example: veil solve patrol.toml -o patrol-result --memory timed --time-limit 60
     """
     from ..formats.results.folder import check_rerun, check_writable
+    from ..formats.results.run import run_scenario
 
     opened = open_scenario(scenario, changes)
     chosen = _merged(opened.settings, _given(options, opened), quiet)
@@ -82,9 +84,9 @@ def solve(
     check_writable(folder)
     if not force:
         check_rerun(folder, _question(opened, chosen))
-    with reported(quiet=quiet, verbose=verbose) as progress:
-        solution = _find(opened, {**chosen, "progress": progress})
-    document, code = _keep(opened, solution, folder, report=report, show=not as_json)
+    with reported(quiet=quiet, verbose=verbose) as progress, endings_keep_the_best():
+        solution, document = run_scenario(opened.problem, {**chosen, "progress": progress}, folder, opened.origin)
+    document, code = _tell(solution, document, folder, report=report, show=not as_json)
     if not quiet:
         tell_how_to_continue(solution.status, chosen, folder)
     if as_json:
@@ -127,14 +129,6 @@ def _merged(scenario: "Given", given: "Given", quiet: bool) -> "Given":
     return {**scenario, **given}
 
 
-def _find(opened: Opened, options: "Given") -> "Solution":
-    """Search and prove."""
-    from ..planning.solve import solve as find
-
-    with endings_keep_the_best():
-        return find(opened.problem, **options)
-
-
 def tell_how_to_continue(status: "Status", options: "Given", folder: Path) -> None:
     """After an interruption or at the time limit, which flags continue the search."""
     if status.name not in ("INTERRUPTED", "TIME_LIMIT", "NOT_SEARCHED"):
@@ -149,16 +143,12 @@ def tell_how_to_continue(status: "Status", options: "Given", folder: Path) -> No
         note(f"veil: to continue from this policy, run the same command with --start {folder}")
 
 
-def _keep(
-    opened: Opened, solution: "Solution", folder: Path, *, report: bool, show: bool
+def _tell(
+    solution: "Solution", document: "ResultDocument", folder: Path, *, report: bool, show: bool
 ) -> tuple[Mapping[str, object], int]:
-    """Write and report; returns the document that was written and the exit code."""
-    from ..formats.results.folder import write_result
-
-    with interrupts_wait():
-        document = write_result(folder, opened.problem, solution, scenario=opened.source, changes=opened.changes)
-        remove_stale(folder)
-    page = write_beside(folder, opened.problem, solution) if report else None
+    """Report what was written; returns the document and the exit code."""
+    remove_stale(folder)
+    page = write_beside(folder, solution) if report else None
     if show:
         print(solution.summary())
         print(f"written to {folder}: {', '.join([*document.files, 'result.json'])}")
@@ -219,28 +209,8 @@ def endings_keep_the_best() -> Iterator[None]:
         else:
             raise KeyboardInterrupt
 
-    with _handling({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
+    with handling({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
         yield
-
-
-@contextlib.contextmanager
-def interrupts_wait() -> Iterator[None]:
-    """Ignore interrupts while files are written."""
-    with _handling({signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: signal.SIG_IGN}):
-        yield
-
-
-@contextlib.contextmanager
-def _handling(handlers: "dict[signal.Signals, Callable[..., None] | signal.Handlers]") -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
-        yield
-        return
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @guarded

@@ -175,6 +175,11 @@ class Solution(Value):
         return "\n".join([*lines, *self.doubts])
 
     @property
+    def message(self) -> str:
+        """The status in words."""
+        return self.status.value
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """Why the answer may be far from the best, and what would help: a sentence each, none where nothing is known."""
         if not self.feasible:
@@ -221,15 +226,23 @@ class Solution(Value):
         return min(bits[name.strip()] for name in self.hide.split(","))
 
     def save(self, folder: str | Path, *, scenario: str | None = None) -> None:
-        """Write the result folder that `veil solve` writes: policy, history, certificate and `result.json`, all or none.
+        """Write the result folder that `veil solve` writes, complete or not at all.
 
-        **Arguments:** `folder`: a new one, or one with an older result, which is replaced; `scenario`: the file of the
-        problem or `gallery:NAME`, which `veil report` and `veil verify` then find by themselves.
+        It holds the problem, the policy, the history, the certificate and `result.json`, so that it can be read, reported
+        and verified anywhere.
+
+        **Arguments:** `folder`: a new one, or one with an older result, which is replaced; `scenario`: the file that the
+        problem came from, or `gallery:NAME`, whose text is then kept instead of one that is written from the problem.
 
         **Raises:** `InputError` where the folder cannot be written or has files that veil did not write, and where
         `problem` is None.
         """
         writer("solution")(folder, self, scenario)
+
+    @staticmethod
+    def load(folder: str | Path) -> "Solution":
+        """The solution in a result folder, with its problem: `veil.load_result`."""
+        return writer("solution from a folder")(folder)
 
     def _facts(self) -> list[tuple[str, str]]:
         required = "" if self.threshold is None else f", required: at least {self.threshold:.6g}"

@@ -8,17 +8,14 @@ from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
 from ..common.text import in_parentheses
 from ..engine.return_range import threshold
-from ..formats.results.document import OpacityPart
 from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
-from ..measure.constrained import ConstraintValue, constraint_values
+from ..measure.constrained import constraint_values
 from ..measure.evaluate import expected_return, opacity
-from ..measure.pairs import PairValue, pair_values
+from ..measure.pairs import pair_values
 from ..measure.result import Opacity
-from ..planning.plan import Plan
 from ..planning.solution import CLOCK_WORDS, Solution, Status, is_short, lacks_clock
 from ..policy.policy import Policy
-from ..problem.fingerprint import fingerprint
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.trivial import trivial_bound
@@ -83,7 +80,10 @@ def make_answer(
     if isinstance(given, Answer):
         return given
     if isinstance(given, Result):
-        return _of_result(problem, given, certificate)
+        found, proof = given.solution(problem), certificate
+        if proof is None:
+            proof = verified_certificate(given, problem)
+        return Answer(found, _claim(problem, proof), found.certificate_note, given.document.veil)
     if not isinstance(given, Solution):
         raise InputError("report", [f"found a {type(given).__name__}, expected a Solution or a result folder's Result"])
     proof = given.certificate if certificate is None else certificate
@@ -165,56 +165,6 @@ def _proven(answer: Answer) -> str:
     return f"Proven upper bound{least} over all policies{which}: {upper}{blind}{short}{likely}"
 
 
-def _of_result(problem: Problem, result: Result, certificate: Certificate | Claim | None) -> Answer:
-    document, found = result.document, result.document.answer
-    if document.problem.fingerprint != fingerprint(problem):
-        raise InputError(
-            str(result.folder),
-            [f"the result is about another problem than {problem.name!r}: the scenario was changed, or is another one"],
-        )
-    words = ("policy_class", "feasible", "method", "goal", "objective", "task", "hide", "detail", "iterations", "seed")
-    claim = _claim(problem, verified_certificate(result, problem) if certificate is None else certificate)
-    solution = Solution(
-        policy=result.policy(),
-        opacity=_opacity(found.opacity),
-        expected_return=_number(found.expected_return),
-        threshold=None if found.threshold is None else _number(found.threshold),
-        status=Status[found.status],
-        price_bits=_number(found.price_bits),
-        task_value=_number(found.task_value),
-        stationarity_bits=_number(found.stationarity_bits),
-        seconds=_number(found.seconds),
-        needs_observations=found.needs_observations,
-        history=result.history(),
-        settings=dict(found.settings),
-        plan=None if found.plan is None else Plan.of(found.plan.model_dump()),
-        repeatable=found.repeatable,
-        constraints=tuple(
-            ConstraintValue(one.name, one.relation, _number(one.bound), _number(one.value), _number(one.price_bits))
-            for one in found.constraints
-        ),
-        pairs=tuple(
-            PairValue(
-                one.name,
-                _opacity(one.opacity),
-                None if one.min is None else _number(one.min),
-                None if one.max is None else _number(one.max),
-                _number(one.price_bits),
-                _number(one.loss_bits),
-                _number(one.loss_std_error),
-            )
-            for one in found.pairs
-        ),
-        **{name: getattr(found, name) for name in words},
-    )
-    return Answer(solution, claim, document.certificate_note if certificate is None else "", document.veil)
-
-
-def _opacity(part: OpacityPart) -> Opacity:
-    numbers = {name: _number(getattr(part, name)) for name in ("bits", "lower", "upper", "prior_bits", "std_error")}
-    return Opacity(**numbers, method=part.method, num_sequences=part.num_sequences, reason=part.reason)
-
-
 def _claim(problem: Problem, certificate: Certificate | Claim | None) -> Claim | None:
     if certificate is None or isinstance(certificate, Claim):
         return certificate
@@ -222,11 +172,6 @@ def _claim(problem: Problem, certificate: Certificate | Claim | None) -> Claim |
     trivial = trivial_bound(problem, certificate.upper, certificate.hide)
     likely = certificate.likely_lower if certificate.likely_lower > certificate.lower else None
     return Claim(certificate.lower, certificate.upper, certificate.summary(), delayed, trivial, likely)
-
-
-def _number(value: float | str | None) -> float:
-    """A number of a document, which writes NaN as null and infinities as words."""
-    return math.nan if value is None else float(value)
 
 
 def bits_text(value: float) -> str:

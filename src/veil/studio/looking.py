@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import InputError, TooLargeError
-from ..formats.results.document import opacity_document
+from ..formats.results.document import encoded
 from ..formats.results.folder import DOCUMENT, read_result
 from ..formats.scenario.load import read_scenario
 from ..measure.measures import joint_table
@@ -18,7 +18,6 @@ from ..report.observing import sample_runs
 from ..report.page_data import figure_data
 from ..report.scene import Scene, make_scene
 from ..report.smoothing import smooth_runs
-from .folders import read_run
 from .routes import Request, text_of
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Subject:
             "problem": self.problem.name,
             "question": self.problem.secret.describe(self.problem),
             "policy": found.policy_class,
-            "opacity": opacity_document(found.opacity),
+            "opacity": encoded(found.opacity),
             "expected_return": found.expected_return,
             "threshold": found.threshold,
             "lower": None if self.claim is None else self.claim.lower,
@@ -115,6 +114,5 @@ def subject_of_text(text: str, name: str, base: Path | None) -> Subject:
 
 @lru_cache(maxsize=8)
 def _subject_of_result(folder: Path, stamp: int) -> Subject:
-    result, run = read_result(folder), folder.parent
-    problem = read_run(run).opened(run).problem
-    return Subject(problem, make_answer(problem, result))
+    result = read_result(folder)
+    return Subject(result.problem, make_answer(result.problem, result))

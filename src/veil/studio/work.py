@@ -51,25 +51,19 @@ def main(folder: Path) -> int:
 
 
 def _solve(folder: Path, run: RunDocument, scenario: "Scenario") -> None:
-    from ..formats.results.folder import write_result
-    from ..planning.methods import METHODS
-    from ..planning.solve import solve
+    from ..formats.results.run import run_scenario
+    from ..formats.results.scenario import Origin
 
-    settings, checkpoint = dict(scenario.settings), folder / CHECKPOINT
-    if "checkpoint" in METHODS.get(settings.get("method", "auto")).options:
-        settings |= {"checkpoint": checkpoint, "checkpoint_every": _CHECKPOINT_SECONDS}
-        if checkpoint.is_file():
-            settings["resume"] = checkpoint
-    solution = solve(scenario.problem, **settings, progress=_Reporter())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    write_result(folder / RESULT, scenario.problem, solution, scenario=str(folder / SCENARIO), changes=run.changes)
+    place = folder / SCENARIO
+    settings = {**scenario.settings, "progress": _Reporter()}
+    origin = Origin(str(place), run.changes, place.read_text("utf-8"))
+    kept = {"checkpoint": folder / CHECKPOINT, "checkpoint_every": _CHECKPOINT_SECONDS}
+    run_scenario(scenario.problem, settings, folder / RESULT, origin, **kept)
 
 
 def _sweep(folder: Path, run: RunDocument, scenario: "Scenario") -> None:
-    from ..common.files import write_whole
     from ..common.settings import settings
-    from ..formats.documents import json_text
-    from ..formats.results.curve import FORMAT, curve_document
+    from ..formats.results.curve import write_curve
     from ..planning.options import FrontierOptions
     from ..tradeoffs.frontier import frontier
 
@@ -79,8 +73,7 @@ def _sweep(folder: Path, run: RunDocument, scenario: "Scenario") -> None:
     curve = frontier(scenario.problem, **chosen)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     place = str(folder / SCENARIO)
-    document = curve_document(scenario.problem, curve, run.points, scenario=place, changes=run.changes)
-    write_whole(folder / CURVE, json_text(document).encode(), marker=FORMAT.encode())
+    write_curve(folder / CURVE, scenario.problem, curve, run.points, scenario=place, changes=run.changes)
 
 
 class _Reporter:

@@ -5,17 +5,16 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ..common.errors import InputError, ScenarioError
 from ..formats.gallery import GALLERY, scenario_text
 from ..formats.scenario.changes import read_change
+from ..formats.scenario.files import named_files
 from ..formats.scenario.text import Source, read_scenario_text
 
 Files = tuple[tuple[str, str], ...]
 """Paths with the hash of each file's content."""
 _MISSING = "missing"
-_NAMES_A_FILE = ("path", "policy")  # keys of a scenario, in any table, whose text may name a file in its folder
 
 
 def text_and_files(scenario: str) -> tuple[str, list[str]]:
@@ -27,7 +26,7 @@ def text_and_files(scenario: str) -> tuple[str, list[str]]:
         return scenario_text(scenario.removeprefix(GALLERY)), []
     text = read_scenario_text(Path(scenario))
     try:
-        return text, list(_named(Source(scenario, text).data))
+        return text, list(named_files(Source(scenario, text).data))
     except ScenarioError:
         return text, []  # the run itself tells what is wrong
 
@@ -40,19 +39,8 @@ def files_of_changes(changes: Sequence[str]) -> list[str]:
             place, value = read_change(change)
         except InputError:
             continue  # the run itself tells what is wrong
-        found += _named({place[-1]: value})
+        found += named_files({place[-1]: value})
     return found
-
-
-def _named(value: Any, key: str = "") -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, entry in value.items():
-            yield from _named(entry, name)
-    elif isinstance(value, list):
-        for entry in value:
-            yield from _named(entry, key)
-    elif isinstance(value, str) and key in _NAMES_A_FILE and 0 < len(value) <= 1000 and "\0" not in value:
-        yield value
 
 
 def hashed(scenario: str, names: Sequence[str]) -> Files:

@@ -10,14 +10,12 @@ from pathlib import Path
 from ..common.errors import InfeasibleError, VeilError
 from ..engine.threads import one_blas_thread
 from ..formats.gallery import GALLERY
-from ..formats.results.folder import write_result
+from ..formats.results.run import run_scenario
+from ..formats.results.scenario import Origin
 from ..formats.scenario.load import Scenario, read_scenario
-from ..planning.solution import Status
-from ..planning.solve import solve
 from .content import Files, unchanged
 from .folder import StudyFolder
 
-_WITH_CHECKPOINTS = ("auto", "ascent", "primal-dual")
 _LATE = 75  # exit status of a worker that ended a run over its limit
 
 
@@ -65,22 +63,11 @@ def perform(job: Job) -> str:
 def _solve(job: Job, folder: StudyFolder) -> None:
     with unchanged(job.files):
         scenario = _opened(job)
-    settings = dict(scenario.settings)
-    checkpoint = folder.checkpoint(job.key)
-    if settings.get("method", "auto") in _WITH_CHECKPOINTS:
-        settings["checkpoint"] = checkpoint
-        if checkpoint.is_file():
-            settings["resume"] = checkpoint
-    try:
-        solution = solve(scenario.problem, **settings, progress=False)
-    except VeilError:
-        if "resume" not in settings:
-            raise
-        checkpoint.unlink(missing_ok=True)  # of an older version, or cut off with its machine
-        return _solve(job, folder)
-    if solution.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    write_result(folder.result(job.key), scenario.problem, solution, scenario=job.scenario, changes=job.changes)
+    checkpoint, origin = folder.checkpoint(job.key), Origin(job.scenario, job.changes, job.text)
+    settings = {**scenario.settings, "progress": False}
+    run_scenario(
+        scenario.problem, settings, folder.result(job.key), origin, checkpoint=checkpoint, keep_interrupted=False
+    )
     checkpoint.unlink(missing_ok=True)
 
 

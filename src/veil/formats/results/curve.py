@@ -1,11 +1,14 @@
 """The document of a frontier: its points, with what was asked."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from ...common.files import write_whole
 from ...problem.problem import Problem
 from ...tradeoffs.frontier import Frontier
 from ...tradeoffs.moved_bound import RETURN
-from .document import opacity_document, problem_document
+from ..documents import json_text
+from .document import encoded, problem_document
 
 FORMAT = "veil-frontier-1"
 _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
@@ -31,7 +34,7 @@ def curve_document(
 ) -> dict[str, object]:
     """A `Frontier` as a JSON document; `wanted`: the number of points that were asked for."""
     points = [
-        {**dict(zip(curve_names(curve), row, strict=True)), "opacity": opacity_document(point.opacity)}
+        {**dict(zip(curve_names(curve), row, strict=True)), "opacity": encoded(point.opacity)}
         for point, row in zip(curve.points, curve_rows(curve), strict=True)
     ]
     return {
@@ -45,3 +48,19 @@ def curve_document(
         "points_wanted": wanted,
         "points": points,
     }
+
+
+def write_curve(
+    path: Path,
+    problem: Problem,
+    curve: Frontier,
+    wanted: int | None = None,
+    *,
+    scenario: str | None = None,
+    changes: Sequence[str] = (),
+) -> Path:
+    """Write a frontier as a JSON document, complete or not at all; raises `OSError` where it cannot be written."""
+    count = len(curve.points) if wanted is None else wanted
+    document = curve_document(problem, curve, count, scenario=scenario, changes=changes)
+    write_whole(path, json_text(document).encode(), marker=FORMAT.encode())
+    return path

@@ -1,8 +1,14 @@
-"""The document `result.json` of a result: what each entry is, and how it is made from a solution."""
+"""The document `result.json` of a result: what each entry is, and the one codec between it and a solution.
 
-from collections.abc import Sequence
+Each part is declared once, with the class whose attributes its entries are: `encoded` and `decoded` follow from that.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from enum import Enum
+from functools import cache
 from importlib.metadata import version
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 from pydantic.json_schema import JsonSchemaValue
@@ -10,13 +16,14 @@ from pydantic.json_schema import JsonSchemaValue
 from ...measure.constrained import ConstraintValue
 from ...measure.pairs import PairValue
 from ...measure.result import Opacity
+from ...planning.plan import ClassPlan, Plan
 from ...planning.solution import Solution
 from ...problem.fingerprint import fingerprint
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate
 from ..documents import Part, plain
 
-FORMAT = "veil-result-2"
+FORMAT = "veil-result-3"
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | Literal["inf", "-inf"] | None
 FileName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
@@ -28,8 +35,11 @@ class ProblemPart(Part):
 
     name: str = Field(description="Its name.")
     fingerprint: str = Field(description="A hash of everything the numbers depend on.")
-    scenario: str | None = Field(description="The scenario: `gallery:NAME`, or its path from the result's folder.")
-    changes: list[str] = Field([], description="Values in place of the scenario's, as `horizon=20`, which --set gave.")
+    scenario: str | None = Field(
+        description="Where the problem came from: `gallery:NAME`, or a path from the result's folder. The problem itself is"
+        " in `scenario.toml`."
+    )
+    changes: list[str] = Field([], description="Values in place of that scenario's, as `horizon=20`, which --set gave.")
     states: int = Field(description="Number of states.")
     actions: int = Field(description="Number of actions.")
     observations: int = Field(description="Number of observations.")
@@ -40,6 +50,8 @@ class ProblemPart(Part):
 
 class OpacityPart(Part):
     """The remaining uncertainty of the observer about the secret."""
+
+    of: ClassVar[type] = Opacity
 
     bits: Number = Field(description="H(Z|Y); the lower end of a bracket; the estimate of a sample.")
     lower: Number = Field(description="Proven lower bound.")
@@ -55,6 +67,8 @@ class OpacityPart(Part):
 class ConstraintPart(Part):
     """A constraint, with the value of its quantity under the policy."""
 
+    of: ClassVar[type] = ConstraintValue
+
     name: str = Field(description="The quantity: `return`, the name of a reward, or `P(formula)`.")
     relation: str = Field(description="`≥` or `≤`.")
     bound: Number = Field(description="The bound.")
@@ -65,6 +79,8 @@ class ConstraintPart(Part):
 
 class PairPart(Part):
     """A pair (secret, observer) beside the problem's own, with what the policy hides in it."""
+
+    of: ClassVar[type] = PairValue
 
     name: str = Field(description="The name of the pair.")
     opacity: OpacityPart = Field(description="The remaining uncertainty of its observer about its secret.")
@@ -78,6 +94,8 @@ class PairPart(Part):
 
 class ClassPart(Part):
     """What is planned for one class of policies."""
+
+    of: ClassVar[type] = ClassPlan
 
     policy_class: str = Field(description="The class in words.")
     memory: str = Field(description="The class as options name it.")
@@ -94,6 +112,8 @@ class ClassPart(Part):
 class PlanPart(Part):
     """The plan of a search: a function of the problem and the options alone."""
 
+    of: ClassVar[type] = Plan
+
     method: str = Field(description="The method.")
     time_limit: Number = Field(description="The seconds of the search that it was made for; null for no limit.")
     classes: list[ClassPart] = Field(description="The classes that are searched one after the other.")
@@ -101,6 +121,8 @@ class PlanPart(Part):
 
 class AnswerPart(Part):
     """What the search found."""
+
+    of: ClassVar[type] = Solution
 
     status: str = Field(description="CONVERGED, ITERATION_LIMIT, TIME_LIMIT, NOT_SEARCHED, INTERRUPTED or INFEASIBLE.")
     message: str = Field(description="The status in words.")
@@ -151,7 +173,7 @@ class CertificatePart(Part):
 class ResultDocument(Part):
     """The result of `veil solve`: the document `result.json`."""
 
-    format: Literal["veil-result-2"] = Field(description="The form of this document.")
+    format: Literal["veil-result-3"] = Field(description="The form of this document.")
     veil: str = Field(description="The version that wrote it.")
     problem: ProblemPart = Field(description="Which problem was solved.")
     answer: AnswerPart = Field(description="What was found.")
@@ -166,31 +188,52 @@ def result_schema() -> JsonSchemaValue:
     return head | {key: value for key, value in ResultDocument.model_json_schema().items() if key != "title"}
 
 
-def opacity_document(opacity: Opacity) -> dict[str, object]:
-    """An `Opacity` as a JSON document."""
-    return plain({name: getattr(opacity, name) for name in OpacityPart.model_fields})
+_PARTS: dict[type, type[Part]] = {
+    part.of: part for part in (OpacityPart, ConstraintPart, PairPart, ClassPart, PlanPart, AnswerPart)
+}
 
 
-def constraint_document(constraint: ConstraintValue) -> dict[str, object]:
-    """A `ConstraintValue` as a JSON document."""
-    return plain({name: getattr(constraint, name) for name in ConstraintPart.model_fields})
+def encoded(value: Opacity | ConstraintValue | PairValue | Solution) -> dict[str, Any]:
+    """A value as a JSON document: the attributes that its part names. Of a solution: without history, policy and proof."""
+    return {name: _encoded(getattr(value, name)) for name in _PARTS[type(value)].model_fields}
 
 
-def pair_document(pair: PairValue) -> dict[str, object]:
-    """A `PairValue` as a JSON document."""
-    own = plain({name: getattr(pair, name) for name in PairPart.model_fields if name != "opacity"})
-    return own | {"opacity": opacity_document(pair.opacity)}
+def _encoded(value: Any) -> object:
+    if type(value) in _PARTS:
+        return encoded(value)
+    if isinstance(value, tuple):
+        return [_encoded(one) for one in value]
+    return plain(value.name if isinstance(value, Enum) else value)
 
 
-def answer_document(solution: Solution) -> dict[str, object]:
-    """A `Solution` as a JSON document, without its history and its policy."""
-    made = ("status", "message", "opacity", "constraints", "pairs", "plan")
-    fields = [name for name in AnswerPart.model_fields if name not in made]
-    own: dict[str, object] = {"status": solution.status.name, "message": solution.status.value}
-    own["constraints"] = [constraint_document(one) for one in solution.constraints]
-    own["pairs"] = [pair_document(one) for one in solution.pairs]
-    own["plan"] = None if solution.plan is None else solution.plan.document()
-    return own | {"opacity": opacity_document(solution.opacity)} | plain({n: getattr(solution, n) for n in fields})
+def decoded(part: Part, **more: object) -> Any:
+    """The value whose entries are in a part; `more`: attributes that the part does not have.
+
+    Entries that follow from others, such as the leakage, are not read.
+    """
+    kind: type = type(part).of  # pyright: ignore[reportAttributeAccessIssue]
+    hints = _attributes(kind)
+    return kind(
+        **{name: _decoded(hints[name], getattr(part, name)) for name in type(part).model_fields if name in hints},
+        **more,
+    )
+
+
+def _decoded(hint: Any, entry: Any) -> Any:
+    if isinstance(entry, Part):
+        return decoded(entry)
+    if isinstance(entry, list):
+        return tuple(_decoded(None, one) for one in entry)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint[entry]
+    if hint is float and entry is None:
+        return float("nan")
+    return float(entry) if entry in ("inf", "-inf") and float in (hint, *get_args(hint)) else entry
+
+
+@cache
+def _attributes(kind: type) -> Mapping[str, Any]:
+    return {field.name: field.type for field in fields(kind)}
 
 
 def problem_document(problem: Problem, scenario: str | None = None, changes: Sequence[str] = ()) -> dict[str, object]:
@@ -226,7 +269,7 @@ def result_document(
             "format": FORMAT,
             "veil": version("veil"),
             "problem": problem_document(problem, scenario, changes),
-            "answer": answer_document(solution),
+            "answer": encoded(solution),
             "certificate": None if solution.certificate is None else certificate_document(solution.certificate),
             "certificate_note": solution.certificate_note,
             "files": files,

@@ -1,14 +1,14 @@
-"""Result folders: the policy, the history, the certificate, and one JSON document about them all."""
+"""Result folders: the problem, the policy, the history, the certificate, and one JSON document about them all."""
 
-import csv
 import hashlib
 import io
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,11 +18,14 @@ from ...common.errors import InputError
 from ...common.files import check_replaceable, locked, read_whole, write_whole
 from ...planning.solution import History, Solution
 from ...policy.policy import Policy
-from ...problem.fingerprint import write_content
+from ...problem.fingerprint import fingerprint, write_content
 from ...problem.problem import Problem
+from ...proof.certificate import Certificate
 from ..documents import json_text, refuse_document
 from ..policies.files import load_policy
-from .document import ResultDocument, result_document
+from .document import ResultDocument, decoded, result_document
+from .history import COLUMNS, history_csv, read_history
+from .scenario import MARKER, SCENARIO, Origin, read_problem_text, write_problem_text
 
 DOCUMENT = "result.json"
 POLICY = "policy.safetensors"
@@ -30,12 +33,13 @@ HISTORY = "history.csv"
 CERTIFICATE = "certificate.json"
 PROBLEM = "problem.bin"
 _MOST_BYTES = 2**24  # of the document, which holds no tables and no history
+_GIVE_IT = "give it with --scenario, or as problem="
 _MOST_CONTENT = 2**28  # of the problem's own numbers, from which a certificate is verified
-_COLUMNS = ("iteration", "opacity_bits", "expected_return", "multiplier", "step", "seconds")
 _MARKERS = {  # what every such file contains that veil wrote
     DOCUMENT: b"veil-result-",
     POLICY: b"veil-policy-",
-    HISTORY: ",".join(_COLUMNS).encode(),
+    HISTORY: ",".join(COLUMNS).encode(),
+    SCENARIO: MARKER,
     PROBLEM: b"veil problem, form ",
     CERTIFICATE: b"veil-certificate-",
 }
@@ -62,27 +66,79 @@ class Result:
         return self.folder / CERTIFICATE if CERTIFICATE in self.document.files else None
 
     @property
+    def problem(self) -> Problem:
+        """The problem that was solved, from the folder alone; raises `InputError` if it is not there, or is another one."""
+        if SCENARIO not in self.document.files:
+            raise InputError(
+                str(self.folder), [f"the folder has no {SCENARIO}, since the problem has no form in files: {_GIVE_IT}"]
+            )
+        if self.problem_differs:
+            words = f"{SCENARIO} is not the problem that {DOCUMENT} names: it was changed, or another version of veil wrote it"
+            raise InputError(str(self.folder), [words])
+        return self._problem
+
+    @property
+    def problem_differs(self) -> bool:
+        """Whether the folder has another problem than its document names; raises `InputError` if it cannot be read."""
+        return fingerprint(self._problem) != self.document.problem.fingerprint
+
+    @cached_property
+    def _problem(self) -> Problem:
+        return read_problem_text(self.folder, self.document.problem.name)
+
+    def solution(self, problem: Problem | None = None) -> Solution:
+        """What was found, with its problem; nothing is verified.
+
+        **Arguments:** `problem`: that of the folder by default.
+
+        **Raises:** `InputError` if another problem is given.
+        """
+        known = self.problem if problem is None else problem
+        if problem is not None and fingerprint(problem) != self.document.problem.fingerprint:
+            words = f"the result is about another problem than {problem.name!r}: the scenario was changed, or is another one"
+            raise InputError(str(self.folder), [words])
+        return decoded(
+            self.document.answer,
+            policy=self.policy(),
+            history=self.history(),
+            certificate=None if self.certificate is None else Certificate.load(self.certificate),
+            certificate_note=self.document.certificate_note,
+            problem=known,
+        )
+
+    @property
     def scenario(self) -> str | None:
-        """The scenario as a command takes it: `gallery:NAME`, or a path from the working folder."""
+        """Where the problem came from, as a command takes it: `gallery:NAME`, or a path from the working folder."""
         found = self.document.problem.scenario
         return found if found is None or found.startswith("gallery:") else os.path.normpath(self.folder / found)
+
+
+def load_result(folder: str | Path, problem: Problem | None = None) -> Solution:
+    """The solution in a result folder, with its problem: `solution.policy`, `solution.problem`, `solution.certificate`, ….
+
+    The folder is complete, so that it can be read on any machine. All files are compared with their hashes; the certificate is
+    not verified: `veil.verify(solution.certificate, solution.problem, solution.policy)`.
+
+    **Arguments:** `folder`: that of `veil solve` or `Solution.save`; `problem`: only for a problem that was too large to be
+    kept in the folder.
+
+    **Raises:** `InputError` naming the file or the entry that is wrong.
+    """
+    return read_result(folder).solution(problem)
 
 
 def write_result(
     folder: str | Path,
     problem: Problem,
     solution: Solution,
-    *,
-    scenario: str | None = None,
-    changes: Sequence[str] = (),
+    origin: Origin | None = None,
 ) -> ResultDocument:
     """Write a solution as a result folder, complete or not at all.
 
     A new folder appears in one step. In a folder that exists, the old document is removed first and the new one is written
     last: a reader finds the old result, none, or the new one.
 
-    **Arguments:** `scenario`: where the problem came from, a path or `gallery:NAME`; `changes`: the texts `KEY=VALUE` whose
-    values replaced those of the scenario.
+    **Arguments:** `origin`: where the problem came from.
 
     **Raises:** `InputError` where the folder cannot be written.
     """
@@ -91,7 +147,7 @@ def write_result(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         staging = _staging(folder.parent, folder.name)
-        document = _write_files(staging, problem, solution, _place_of(scenario, folder), changes)
+        document = _write_files(staging, folder, problem, solution, origin or Origin())
         _publish(folder, staging, document)
     except OSError as error:
         raise InputError(str(folder), [f"the result cannot be written: {error.strerror or error}"]) from error
@@ -107,7 +163,7 @@ def save_solution(folder: str | Path, solution: Solution, scenario: str | None) 
     if problem is None:
         raise InputError("solution", ["it does not know its problem, which only veil.solve tells it: use write_result"])
     check_writable(folder)
-    write_result(folder, problem, solution, scenario=scenario)
+    write_result(folder, problem, solution, Origin(scenario))
 
 
 def check_writable(folder: str | Path) -> None:
@@ -190,19 +246,18 @@ def _place_of(scenario: str | None, folder: Path) -> str | None:
     return Path(os.path.relpath(os.path.abspath(scenario), folder)).as_posix()
 
 
-def _write_files(
-    folder: Path, problem: Problem, solution: Solution, scenario: str | None, changes: Sequence[str]
-) -> ResultDocument:
-    solution.policy.save(folder / POLICY)
-    write_whole(folder / HISTORY, history_csv(solution.history), marker=_MARKERS[HISTORY])
+def _write_files(staging: Path, folder: Path, problem: Problem, solution: Solution, origin: Origin) -> ResultDocument:
+    solution.policy.save(staging / POLICY)
+    write_whole(staging / HISTORY, history_csv(solution.history), marker=_MARKERS[HISTORY])
     if solution.certificate is not None:
-        solution.certificate.save(folder / CERTIFICATE)
+        solution.certificate.save(staging / CERTIFICATE)
     content = problem_content(problem)
     if content is not None:
-        write_whole(folder / PROBLEM, content, marker=_MARKERS[PROBLEM])
-    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
-    document = result_document(problem, solution, scenario, changes, files)
-    write_whole(folder / DOCUMENT, json_text(document.model_dump(mode="json")).encode(), marker=_MARKERS[DOCUMENT])
+        write_whole(staging / PROBLEM, content, marker=_MARKERS[PROBLEM])
+    write_problem_text(staging, problem, origin, [path.name for path in staging.iterdir()])
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(staging.iterdir())}
+    document = result_document(problem, solution, _place_of(origin.scenario, folder), origin.changes, files)
+    write_whole(staging / DOCUMENT, json_text(document.model_dump(mode="json")).encode(), marker=_MARKERS[DOCUMENT])
     return document
 
 
@@ -220,40 +275,6 @@ def problem_content(problem: Problem) -> bytes | None:
     except OverflowError:
         return None
     return content.getvalue()
-
-
-def history_csv(history: History) -> bytes:
-    """The history as CSV: one line for each iteration, numbers to the last digit.
-
-    Where the method keeps the multipliers of K constraints, further columns hold them: `multiplier_1` to `multiplier_K`.
-    """
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    table = history.rows()
-    lines.writerow([*_COLUMNS, *(f"multiplier_{number}" for number in range(1, table.shape[1] - len(_COLUMNS) + 1))])
-    lines.writerows([int(first), *rest] for first, *rest in table.tolist())
-    return text.getvalue().encode()
-
-
-def read_history(path: Path) -> History:
-    """The history that `history_csv` wrote; raises `InputError` naming the line."""
-    try:
-        lines = read_whole(path).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), [f"it cannot be read: {error}"]) from None
-    columns = lines[0].split(",") if lines else []
-    if tuple(columns[: len(_COLUMNS)]) != _COLUMNS:
-        raise InputError(str(path), [f"line 1: expected the columns {','.join(_COLUMNS)}"])
-    rows = []
-    for number, line in enumerate(lines[1:], 2):
-        cells = line.split(",")
-        try:
-            rows.append(tuple(map(float, cells)))
-        except ValueError as error:
-            raise InputError(str(path), [f"line {number}: {error}"]) from None
-        if len(cells) != len(columns):
-            raise InputError(str(path), [f"line {number}: {len(cells)} cells found, expected {len(columns)}"])
-    return History.of(rows)
 
 
 def _staging(parent: Path, name: str) -> Path:

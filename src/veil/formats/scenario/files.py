@@ -2,8 +2,10 @@
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from .schema import ModelFile
 from .text import shown
 
 MOST_MODEL_BYTES = 2**28
+_NAMES_A_FILE = ("path", "policy", "walker")  # keys, in any table, whose text may name a file in the scenario's folder
 
 
 def read_file(table: ModelFile, folder: Path, allow_outside: bool, defects: Defects) -> ScenarioModel | None:
@@ -57,6 +60,18 @@ def _note(error: VeilError, path: str, defects: Defects) -> None:
         return
     for defect in error.defects:
         defects.add(f"{path}: {defect}", "path")
+
+
+def named_files(value: Any, key: str = "") -> Iterator[str]:
+    """The texts in the tables of a scenario that may name a file in its folder."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield from named_files(entry, name)
+    elif isinstance(value, list):
+        for entry in value:
+            yield from named_files(entry, key)
+    elif isinstance(value, str) and key in _NAMES_A_FILE and 0 < len(value) <= 1000 and "\0" not in value:
+        yield value
 
 
 def inside(given: str, folder: Path, allow_outside: bool, defects: Defects) -> Path | None:

@@ -15,6 +15,8 @@ from ...policy.policy import Policy
 from ...problem.agent import AgentSees
 from ...problem.belief import UNIFORM
 from ...problem.constraints import Constraint, Return
+from ...problem.grid.frame import Frame
+from ...problem.layout import Layout
 from ...problem.masks import COST, Masks
 from ...problem.model import Model
 from ...problem.observer import Observer
@@ -55,13 +57,14 @@ class Scenario:
     """What a scenario file says.
 
     **Attributes:** `problem`; `settings`, the arguments for `veil.solve` that the file gives: `veil.solve(s.problem,
-    **s.settings)`; `description`, its story; `source`, the file.
+    **s.settings)`; `description`, its story; `source`, the file; `text`, what was read, before any changes.
     """
 
     problem: Problem
     settings: Given
     description: str
     source: str
+    text: str
 
     def __repr__(self) -> str:
         return f"Scenario({self.source!r}: {self.problem!r})"
@@ -119,7 +122,7 @@ def build_scenario(source: Source, *, name: str, folder: Path | None = None, all
     settings = read_settings(reader.tables.solve, problem, reader.first, defects.under("solve"))
     defects.raise_if_any()
     assert problem is not None
-    return Scenario(problem, MappingProxyType(settings), reader.tables.description, source.name)
+    return Scenario(problem, MappingProxyType(settings), reader.tables.description, source.name, source.text)
 
 
 class _Reader:
@@ -172,7 +175,7 @@ class _Reader:
                 pairs=pairs,
                 agent_sees=agent_sees,
                 name=name,
-                layout=None if first.grid is None else first.grid.layout,
+                layout=self._layout(first),
             )
         except InputError as error:
             defects.take(error)
@@ -314,6 +317,13 @@ class _Reader:
         except VeilError as error:
             part.take(error)
             return None
+
+    def _layout(self, first: ScenarioModel) -> Layout | None:
+        table = self.tables.layout
+        if first.grid is not None or table is None:
+            return None if first.grid is None else first.grid.layout
+        frame = None if table.cell_size is None else Frame(table.cell_size, table.origin, table.yaw)
+        return Layout(table.rows, table.columns, tuple(table.cells), frame)
 
     def _agent(self, first: ScenarioModel) -> AgentSees | None:
         """What the agent sees; None with every defect noted."""

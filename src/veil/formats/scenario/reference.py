@@ -25,6 +25,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[file]`", forms.ModelFile),
     ("`[[file.rewards]]`", forms.PaidStates),
     ("`[[file.terminal_rewards]]`", forms.FinalStates),
+    ("`[layout]`", forms.LayoutTable),
     ("`[[models]]`", forms.OneOfSeveral),
     ("`[observer]`, `[[observers]]`", forms.ObserverTable),
     ("`[agent]`", forms.AgentTable),

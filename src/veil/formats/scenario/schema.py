@@ -434,6 +434,19 @@ class PairTable(Table):
     )
 
 
+class LayoutTable(Table):
+    """Where the states of a `[graph]` or `[file]` lie in a picture; no number depends on it."""
+
+    rows: int = Field(ge=1, le=MOST_CELLS, description="Number of rows.")
+    columns: int = Field(ge=1, le=MOST_CELLS, description="Number of columns.")
+    cells: Annotated[list[Cell], Field(max_length=MOST_CELLS)] = Field(
+        description="`[row, column]` of each state, row 0 at the top; a cell without a state is a wall."
+    )
+    cell_size: Finite | None = Field(None, description="As in `[grid]`.")
+    origin: Position = Field((0.0, 0.0), description="As in `[grid]`.")
+    yaw: Finite = Field(0.0, description="As in `[grid]`.")
+
+
 class ScenarioFile(Table):
     """A problem: a model, an observer, a secret, a horizon and a threshold on the return."""
 
@@ -451,6 +464,9 @@ class ScenarioFile(Table):
     grid: Grid | None = Field(None, description="The model as a grid.")
     graph: Graph | None = Field(None, description="The model as a graph.")
     file: ModelFile | None = Field(None, description="The model from a file.")
+    layout: LayoutTable | None = Field(
+        None, description="Where the states of a `[graph]` or `[file]` lie in a picture."
+    )
     models: Annotated[list[OneOfSeveral], Field(max_length=MOST_MODELS)] = Field(
         [], description="Several models over the same states, for the secret `which_model`."
     )

@@ -29,11 +29,11 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 class Source:
     """A parsed scenario file, with the place of every key.
 
-    **Attributes:** `name`, shown in messages; `data`, the parsed tables.
+    **Attributes:** `name`, shown in messages; `text`; `data`, the parsed tables.
     """
 
     def __init__(self, name: str, text: str):
-        self.name = name
+        self.name, self.text = name, text
         self.data = parse(name, text)
         self._changes: dict[Place, str] = {}
         self._lines: dict[Place, int] = {}

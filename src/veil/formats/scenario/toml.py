@@ -18,6 +18,8 @@ from ...problem.observer import Observer
 from ...problem.pairs import Pair
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
+from ..arrays.files import save_arrays
+from ..imported import Imported
 from ..text import write_file
 from .constraints import constraint_tables, rewards_table
 from .observer import time_key
@@ -30,17 +32,20 @@ class _Row(dict[str, object]):
     """A table that is written on one line, `{ key = value, … }`."""
 
 
-def to_toml(problem: Problem, story: str = "", policies: Mapping[str, str] | None = None) -> str:
+def to_toml(
+    problem: Problem, story: str = "", policies: Mapping[str, str] | None = None, arrays: str | None = None
+) -> str:
     """The text of a scenario that loads as an equal problem (by `veil.problem.fingerprint`).
 
     **Arguments:** `problem`; `story`, written above it as a comment; `policies`: the files of the policies that the observers
-    of pairs assume, by the name of the pair.
+    of pairs assume, by the name of the pair; `arrays`: the file of model and observer, if they are not part of the text.
 
     **Raises:** `InputError` if the secret is of a kind that is not registered, a name cannot be written in UTF-8, or the file
     of a policy is not known.
     """
     comment = [f"# {line}".rstrip() for line in story.splitlines()] + ([""] if story else [])
-    tables = _head(problem) | _models(problem) | {"observer": _observer(problem.observer, problem.model)}
+    tables = _head(problem) | ({"file": {"path": arrays}} if arrays else _models(problem)) | _layout(problem)
+    tables["observer"] = _schedule(problem.observer) if arrays else _observer(problem.observer, problem.model)
     sees = problem.agent_sees
     own = {"sees": sees} if isinstance(sees, str) else _observer(sees, problem.model)
     tables |= {} if sees == "state" else {"agent": own}
@@ -56,17 +61,21 @@ def to_toml(problem: Problem, story: str = "", policies: Mapping[str, str] | Non
     return text
 
 
-def write_scenario(path: Path, problem: Problem) -> None:
+def write_scenario(path: Path, problem: Problem, *, arrays: str | None = None) -> None:
     """Write a problem as a scenario file, complete or not at all; raises `ModelFileError` where it cannot be written.
 
-    Policies that observers assume are written beside it, `NAME-assumed-1.safetensors` for the first pair.
+    Policies that observers assume are written beside it, `NAME-assumed-1.safetensors` for the first pair; model and observer
+    as `arrays`, a name, if one is given.
     """
     assumed = {
         one.name: (f"{path.stem}-assumed-{number}.safetensors", one.belief.policy)
         for number, one in enumerate(problem.pairs, 1)
         if one.belief is not None and isinstance(one.belief.policy, Policy)
     }
-    text = to_toml(problem, policies={name: file for name, (file, _) in assumed.items()})
+    text = to_toml(problem, policies={name: file for name, (file, _) in assumed.items()}, arrays=arrays)
+    if arrays is not None:
+        always = problem.observer.replace(times=None, untimed=False, sensors=None, silent=None)
+        save_arrays(path.with_name(arrays), Imported(problem.model, always, problem.name, "model"))
     for file, policy in assumed.values():
         policy.save(path.with_name(file))
     write_file(path, text)
@@ -196,16 +205,33 @@ def _reward(model: Model, s: int, actions: Sequence[str]) -> float | _Row | None
     return _Row({actions[a]: value for a, value in zip(taken.tolist(), paid.tolist(), strict=True) if value})
 
 
+def _layout(problem: Problem) -> dict[str, object]:
+    found = problem.layout
+    if found is None:
+        return {}
+    table: dict[str, object] = {"rows": found.rows, "columns": found.columns, "cells": list(map(list, found.cells))}
+    return {"layout": table if found.frame is None else table | vars(found.frame)}
+
+
+def _schedule(observer: Observer) -> dict[str, object]:
+    """What an observer receives of what is emitted: actions, the first observation, the times."""
+    table: dict[str, object] = {"sees_actions": True} if observer.sees_actions else {}
+    table |= {} if observer.sees_initial else {"sees_initial": False}
+    if observer.times is not None:
+        table["times"] = observer.times if observer.times == "end" else sorted(observer.times)
+    table |= {"untimed": True} if observer.untimed else {}
+    scheduled = observer.times is not None or observer.untimed
+    return table | (
+        {"silent": observer.observations.all()[observer.silent]} if scheduled and observer.silent is not None else {}
+    )
+
+
 def _observer(observer: Observer, model: Model) -> dict[str, object]:
     names, states = observer.observations.all(), model.states.all()
     table: dict[str, object] = {"observations": list(names)}
     rest = observer.silent
     table |= {} if rest is None else {"silent": names[rest], "rest": names[rest]}
-    table |= {"sees_actions": True} if observer.sees_actions else {}
-    table |= {} if observer.sees_initial else {"sees_initial": False}
-    if observer.times is not None:
-        table["times"] = observer.times if observer.times == "end" else sorted(observer.times)
-    table |= {"untimed": True} if observer.untimed else {}
+    table |= _schedule(observer)
     rows = [matrix.toarray() for matrix in observer.matrices]
     if observer.on_actions:
         by_action = zip(model.actions.all(), rows, strict=True)
