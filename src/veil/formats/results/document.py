@@ -188,9 +188,8 @@ def result_schema() -> JsonSchemaValue:
     return head | {key: value for key, value in ResultDocument.model_json_schema().items() if key != "title"}
 
 
-_PARTS: dict[type, type[Part]] = {
-    part.of: part for part in (OpacityPart, ConstraintPart, PairPart, ClassPart, PlanPart, AnswerPart)
-}
+_DECLARED = (OpacityPart, ConstraintPart, PairPart, ClassPart, PlanPart, AnswerPart)
+_PARTS: dict[type, type[Part]] = {part.of: part for part in _DECLARED}
 
 
 def encoded(value: Opacity | ConstraintValue | PairValue | Solution) -> dict[str, Any]:
