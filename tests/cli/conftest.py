@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def solved_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("solved")
     (folder / "rooms.toml").write_text(SCENARIO, encoding="utf-8")
-    done = veil("solve", folder / "rooms.toml", "-o", folder / "rooms-result", *QUICK, "--certificate-time-limit", "2")
+    done = veil("solve", folder / "rooms.toml", "-o", folder / "rooms-result", *QUICK, "--proof-time-limit", "2")
     assert done.code in (0, 4), done.err
     return folder
 

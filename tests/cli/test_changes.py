@@ -76,7 +76,7 @@ def test_shorthands_of_measure(home: Path):
 
 
 def test_a_result_keeps_the_changes_it_was_solved_with(home: Path):
-    options = ("--horizon", "3", "--set", "min_return=0.4", "--certificate-time-limit", "2", "--json")
+    options = ("--horizon", "3", "--set", "min_return=0.4", "--proof-time-limit", "2", "--json")
     solved = veil("solve", "rooms.toml", *QUICK, *options)
     assert solved.code in (0, 4), solved.err
     assert solved.json["problem"]["changes"] == ["min_return=0.4", "horizon=3"]

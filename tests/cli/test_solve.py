@@ -84,7 +84,7 @@ def test_out_of_reach_is_3_and_nothing_is_written(home: Path):
 
 
 def test_too_much_to_hide_is_3_and_the_best_is_written():
-    done = veil("solve", "rooms.toml", *QUICK, "--min-opacity", "0.999999", "--no-certificate")
+    done = veil("solve", "rooms.toml", *QUICK, "--set", "solve.min_opacity=0.999999", "--no-certificate")
     assert done.code == shared.INFEASIBLE
     assert not read_result("rooms-result").document.answer.feasible
 
@@ -165,7 +165,7 @@ def test_an_interrupted_search_keeps_the_best(home: Path, signals: list[int], op
 
 
 def test_an_interrupted_proof_leaves_the_policy_and_claims_nothing_false(home: Path):
-    options = ("--starts", "1", "--iterations", "1", "--certificate-time-limit", "60", "-v", "-o", "out")
+    options = ("--starts", "1", "--iterations", "1", "--proof-time-limit", "60", "-v", "-o", "out")
     words = [sys.executable, "-m", "veil", "solve", "gallery:later-last-state", *options]
     with subprocess.Popen(words, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
@@ -191,7 +191,7 @@ def test_a_run_killed_at_any_moment_leaves_nothing_half(home: Path, number: int)
 
 def check_killed(home: Path, seconds: float) -> None:
     """Kill a short run after some time: its result is complete or absent."""
-    words = ("solve", "rooms.toml", *QUICK, "-o", "out", "--certificate-time-limit", "1")
+    words = ("solve", "rooms.toml", *QUICK, "-o", "out", "--proof-time-limit", "1")
     command = [sys.executable, "-m", "veil", *words]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     child = subprocess.Popen(command, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)

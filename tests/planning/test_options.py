@@ -43,7 +43,6 @@ def test_every_option_is_well_declared():
         assert option.accepts(option.default), name
         assert set(option.about.methods) <= set(METHODS.builtin), name
         assert option.default is not None or option.optional, name
-        assert option.flag or not option.about.in_file, name  # what a file can say, the command line can say
 
 
 @pytest.mark.parametrize(("function", "known"), FUNCTIONS)

@@ -172,6 +172,6 @@ def test_files_and_commands_know_the_task(tmp_path: Path):
     told = json.loads((folder / "result.json").read_text())["answer"]
     assert told["task"] == "-0.3*energy"
     assert told["task_value"] == pytest.approx(-0.3 * told["constraints"][1]["value"])
-    shown = runner.invoke(app, ["solve", str(scenario), *flags, "--task", "0.1*enrgy"])
+    shown = runner.invoke(app, ["solve", str(scenario), *flags, "--set", "solve.task=0.1*enrgy"])
     assert shown.exit_code == 2
     assert "did you mean 'energy'" in shown.output

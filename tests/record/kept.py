@@ -168,7 +168,7 @@ def history_exports(folder: Path) -> dict[str, Any]:
 @in_folder
 def result_folder(folder: Path) -> dict[str, Any]:
     """The numbers of a result, and that its proof holds."""
-    words = ("--starts", 2, "--iterations", 20, "--certificate-time-limit", 600, "--quiet")
+    words = ("--starts", 2, "--iterations", 20, "--proof-time-limit", 600, "--quiet")
     printed = veil_json("solve", _ROOMS, "-o", folder / "result", *words)
     document = json.loads((folder / "result" / "result.json").read_text())
     lines = (folder / "result" / "history.csv").read_text().splitlines()[1:]

@@ -66,9 +66,10 @@ def solve(
 ) -> None:
     """Find the policy with the largest opacity that meets the threshold on the return; save it with its history and proof.
 
-    Options that are not given are taken from the scenario. Ctrl-C stops the search, keeps the best policy found so far and
-    says how to continue. A folder with the result of another problem, goal, objective, method or memory is kept without
-    --force.
+    Options that are not given are taken from the scenario. Its table [solve] has more of them, such as evaluation, task,
+    hide and features; --set solve.NAME=VALUE gives one here. Ctrl-C stops the search, keeps the best policy found so far
+    and says how to continue. A result of another problem, goal, objective, method or memory is not overwritten unless
+    you pass --force.
 
     Exit codes: 0 solved, 2 bad input, 3 infeasible, 4 a limit was reached (the best so far is saved), 6 the time
     limit ended the search before its first iteration, 130 interrupted.
@@ -236,8 +237,8 @@ def frontier(
 
     With --along the bound of another constraint is moved, up to the strictest that policies meet; all others are kept.
 
-    The time limit is for the whole curve; starts and iterations are those of its first search. With --proof-seconds an upper
-    bound over all policies is proven at each point.
+    The time limit is for the whole curve; starts and iterations are those of its first search. With --proof-time-limit an
+    upper bound over all policies is proven at each point.
 
     Exit codes: 0 the whole curve, 2 bad input, 4 the time limit was reached (the points found are kept), 130 interrupted.
 

@@ -70,7 +70,8 @@ class SearchOptions:
         Objective,
         About(
             "Quantity to optimise: the conditional entropy H(Z|Y) (entropy), the mutual information I(Z;Y) (leakage), or"
-            " the probability that the observer's best guess is right (guess)."
+            " the probability that the observer's best guess is right (guess).",
+            flag="",
         ),
     ] = "entropy"
     evaluation: Annotated[
@@ -79,6 +80,7 @@ class SearchOptions:
             "How the objective is evaluated during the search: over all observation sequences (exact), by the lower bound"
             " of a bracket, or on samples; auto evaluates exactly if that is fast enough, else on samples.",
             methods=_SEARCHES,
+            flag="",
         ),
     ] = "auto"
     device: Annotated[
@@ -87,13 +89,14 @@ class SearchOptions:
             "Where a search on fresh samples runs: with NumPy (cpu), or on the devices of JAX (jax); auto takes JAX where it"
             " has an accelerator.",
             methods=("ascent",),
+            flag="",
         ),
     ] = "auto"
     per_start: Annotated[
         bool,
         About(
             "Require the threshold on the return from every start state, not only on average.",
-            flag="--per-start/--on-average",
+            flag="",
             methods=_SEARCHES,
         ),
     ] = False
@@ -115,6 +118,7 @@ class SearchOptions:
             least=2,
             most=10**8,
             methods=_SEARCHES,
+            flag="",
         ),
     ] = 2000
     time_limit: Annotated[
@@ -171,6 +175,7 @@ class SolveOptions(SearchOptions):
             " problem is then not used.",
             least=0,
             methods=_SEARCHES,
+            flag="",
         ),
     ] = None
     task: Annotated[
@@ -179,6 +184,7 @@ class SolveOptions(SearchOptions):
             "A sum of rewards, probabilities of formulas and bits hidden in pairs that is maximised beside the objective, or"
             " under min_opacity instead of it, such as '-0.1*energy + P(F goal) - 0.5*H(friend)'.",
             methods=_SEARCHES,
+            flag="",
         ),
     ] = None
     hide: Annotated[
@@ -187,6 +193,7 @@ class SolveOptions(SearchOptions):
             "The pairs whose least hidden bits are maximised, by name, separated by commas: own is that of the problem's secret"
             " and observer.",
             methods=("ascent", "game"),
+            flag="",
         ),
     ] = "own"
     start: Annotated[
@@ -207,6 +214,7 @@ class SolveOptions(SearchOptions):
             accepts=lambda value: isinstance(value, str) or hasattr(value, "__array__"),
             expected="'coordinates', 'variables', 'one-hot', or an array S × F",
             methods=("ascent",),
+            flag="",
         ),
     ] = None
     hidden_units: Annotated[
@@ -216,6 +224,7 @@ class SolveOptions(SearchOptions):
             least=0,
             most=10_000,
             methods=("ascent",),
+            flag="",
         ),
     ] = 48
     gap: Annotated[
@@ -225,6 +234,7 @@ class SolveOptions(SearchOptions):
             above=0,
             unset="0.001, or 0.05 where the tree of observations is too large",
             methods=("game",),
+            flag="",
         ),
     ] = None
     step: Annotated[
@@ -235,6 +245,7 @@ class SolveOptions(SearchOptions):
             finite=True,
             unset="0.3 per row of the policy's table, at most 30; 0.05 with an optimizer",
             methods=("primal-dual",),
+            flag="",
         ),
     ] = None
     multiplier_step: Annotated[
@@ -245,6 +256,7 @@ class SolveOptions(SearchOptions):
             finite=True,
             unset="0.2 / (largest - smallest attainable return)^2",
             methods=("primal-dual",),
+            flag="",
         ),
     ] = None
     gradients: Annotated[
@@ -253,6 +265,7 @@ class SolveOptions(SearchOptions):
             "Gradients from all observation sequences (exact), or of opacity and return from fresh samples in each"
             " iteration (sampled), as in the paper.",
             methods=("primal-dual",),
+            flag="",
         ),
     ] = "exact"
     optimizer: Annotated[
@@ -265,6 +278,7 @@ class SolveOptions(SearchOptions):
             accepts=lambda value: isinstance(value, str) or hasattr(value, "update"),
             expected="the name of one of optax's optimizers, or an optax transformation",
             methods=("primal-dual",),
+            flag="",
         ),
     ] = None
     checkpoint: Annotated[
@@ -279,7 +293,9 @@ class SolveOptions(SearchOptions):
     ] = None
     checkpoint_every: Annotated[
         float,
-        About("Seconds between two checkpoints.", least=0, in_file=False, in_identity=False, methods=_SEARCHES),
+        About(
+            "Seconds between two checkpoints.", least=0, in_file=False, in_identity=False, methods=_SEARCHES, flag=""
+        ),
     ] = 10.0
     resume: Annotated[
         str | Path | None,
@@ -304,6 +320,7 @@ class SolveOptions(SearchOptions):
         About(
             "Time limit of the proof in seconds.",
             least=0,
+            flag="--proof-time-limit",
             in_identity=False,
             unset="20, and after a game all that is left of `time_limit`",
         ),
@@ -357,6 +374,7 @@ class FrontierOptions(SearchOptions):
         About(
             "Time limit in seconds of the proof of an upper bound over all policies at each point; 0 for no proofs.",
             least=0,
+            flag="--proof-time-limit",
             in_file=False,
             in_identity=False,
         ),
