@@ -24,7 +24,7 @@ def _moves(size: int, stray: float) -> np.ndarray:
                 sides = (2, 3) if action < 2 else (0, 1)
                 for taken, chance in ((action, 1 - 2 * stray), *((side, stray) for side in sides)):
                     to = row + _STEPS[taken][0], column + _STEPS[taken][1]
-                    inside = 0 <= min(to) and max(to) < size
+                    inside = min(to) >= 0 and max(to) < size
                     there = to if inside else (row, column)
                     found[row * size + column, action, there[0] * size + there[1]] += chance
     return found

@@ -58,7 +58,7 @@ def test_runs_earn_what_the_game_says(seed):
 
 
 def test_files_give_the_same_policy_back_and_the_same_bytes(tmp_path):
-    problem, result = solved(3)
+    _problem, result = solved(3)
     policy = result.policy()
     policy.save(tmp_path / "one")
     policy.save(tmp_path / "two")
