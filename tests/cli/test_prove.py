@@ -55,7 +55,7 @@ def test_a_changed_claim(result: Path, field: str):
 
 
 TOLD = ("status", "message", "policy_class", "method", "objective", "detail", "doubts", "price_bits", "stationarity_bits",
-        "iterations", "seconds", "seed", "settings")  # fmt: skip
+        "iterations", "seconds", "seed", "settings", "repeatable", "plan")  # fmt: skip
 # What tells of the search or is an estimate; and a result may say that less was reached than the certificate proves.
 NOT_PROVEN = {f"answer.{name}" for name in TOLD} | {"answer.feasible", "answer.opacity.method", "answer.opacity.num_sequences",
               "answer.opacity.std_error", "answer.opacity.reason", "problem.scenario", "problem.changes"}  # fmt: skip
@@ -77,7 +77,7 @@ def places(document: dict, under: str = "") -> list[str]:
     """The path of every value in a document."""
     found = []
     for key, value in document.items():
-        inner = isinstance(value, dict) and key != "settings"
+        inner = isinstance(value, dict) and key not in ("settings", "plan")
         found += places(value, f"{under}{key}.") if inner else [f"{under}{key}"]
     return found
 

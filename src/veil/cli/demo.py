@@ -35,7 +35,7 @@ def demo(
     Example: veil demo
     """
     from .. import __version__
-    from ..formats.results.document import opacity_document
+    from ..formats.results.document import encoded
 
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         print(f"veil {__version__}")
@@ -46,7 +46,7 @@ def demo(
     if as_json:
         print_json(
             {
-                name: {"opacity": opacity_document(solution.opacity), "report": str(page)}
+                name: {"opacity": encoded(solution.opacity), "report": str(page)}
                 for name, (page, solution) in found.items()
             }
         )
