@@ -15,7 +15,7 @@ ROOMS = (
     ("policy", "who acts", "markov, timed, memory, history, load"),
     ("engine", "what the observer knows", "compile, chain, tree, joint, sequences, additive"),
     ("measure", "how much is hidden", "evaluate (veil.opacity), exact, bracket, sampled"),
-    ("game", "the best of all policies", "solve, windows, refine, responses, rules"),
+    ("game", "the best of all policies", "enclose, solve, windows, responses, rules"),
     ("proof", "how good is it, provably", "certify (veil.certify), verify (veil.verify)"),
     ("planning", "how to hide more", "solve (veil.solve), search, ascent, primal_dual"),
     ("tradeoffs", "what hiding costs", "frontier, compare, design, soft"),

@@ -10,15 +10,7 @@ import pytest
 from tests.test_imports import ROOMS
 
 ROOT = Path(__file__).parents[2]
-PAGES = (
-    "docs/architecture.md",
-    "docs/add-a-secret.md",
-    "docs/add-a-memory.md",
-    "docs/add-an-observer.md",
-    "docs/add-a-method.md",
-    "docs/add-a-format.md",
-    "CONTRIBUTING.md",
-)
+PAGES = ("docs/architecture.md", "docs/extend.md", "CONTRIBUTING.md")
 TOP = "src|tests|docs|reproduction|benchmarks|examples"
 # A path begins with a folder of the repository or with a room of the package.
 PATH = re.compile(rf"`((?:{TOP})(?:/[\w./-]+)?|(?:{'|'.join(ROOMS)})/[\w./-]+)`")
