@@ -237,3 +237,41 @@ def test_a_map_is_opened_as_a_drawing(studio: Studio, tmp_path: Path):
     assert opened["defects"] == []
     assert (opened["drawing"]["rows"], opened["drawing"]["columns"]) == (10, 15)
     assert opened["facts"]["horizon"] == 10
+
+
+def test_a_shape_is_put_where_the_board_has_it(studio: Studio):
+    """A disc in metres and a cone in cells are moved there and back, and the text says what the board shows."""
+    for size in ("", "cell_size = 0.5\norigin = [0.1, -0.2]\nyaw = 0.1\n"):
+        text = FRAMED.replace("cell_size = 0.5\n", size)
+        key = {"at": ["grid", "sensors", "eye"], "value": {"detection": 0.8}}
+        moved = {"key": "eye", "kind": "cone", "centre": [0.5, 3.5], "radius": 2.5, "direction": 200.0}
+        found = drawing.change({"text": text, "changes": [key], "shape": moved}, studio)
+        assert found["defects"] == []
+        shape = next(one for one in found["drawing"]["shapes"] if one["key"] == "eye")
+        for name in ("centre", "radius", "direction"):
+            assert shape[name] == pytest.approx(moved[name], abs=1e-3), (size, name)
+        grid = read_scenario(found["text"]).problem.layout
+        assert grid is not None
+        again = drawing.change({"text": found["text"], "shape": shape}, studio)
+        assert again["text"] == found["text"]
+
+
+WRONG_SHAPES: list[object] = [
+    3,
+    {},
+    {"key": "eye", "kind": "square", "centre": [0, 0], "radius": 1},
+    {"key": "eye", "kind": "disc", "centre": [0], "radius": 1},
+    {"key": "eye", "kind": "disc", "centre": [0, "x"], "radius": 1},
+    {"key": "", "kind": "disc", "centre": [0, 0], "radius": 1},
+    {"key": "eye", "kind": "cone", "centre": [0, 0], "radius": 1, "direction": "up"},
+]
+
+
+def test_wrong_shapes_are_refused(studio: Studio):
+    for shape in WRONG_SHAPES:
+        with pytest.raises(Refused):
+            drawing.change({"text": FRAMED, "shape": shape}, studio)
+    with pytest.raises(Refused, match="grid"):
+        drawing.change(
+            {"text": "horizon = 3\n", "shape": {"key": "a", "kind": "disc", "centre": [0, 0], "radius": 1}}, studio
+        )

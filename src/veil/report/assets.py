@@ -1,10 +1,12 @@
-"""The script of the figures, as the report and the studio include it."""
+"""The files of the report's page, and its script as one text, since a file on disk can load no modules."""
 
+import re
 from importlib.resources import files
 
-_SCRIPTS = ("make.js", "draw.js", "charts.js", "figures.js")
-# What a page calls; everything else stays inside the function.
-_NAMES = ("drawScene", "drawAll", "sceneKey", "lineChart", "key", "make", "percent", "tint")
+# In an order in which each needs only those before it.
+_MODULES = ("make.js", "charts.js", "scene.js", "arrows.js", "belief.js", "figures.js", "page.js")
+_IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def asset(name: str) -> str:
@@ -12,8 +14,6 @@ def asset(name: str) -> str:
     return files("veil.report").joinpath("page", name).read_text("utf-8")
 
 
-def figures_script() -> str:
-    """The JavaScript function `figures(data, root)`: draws the figures of `page_data` in their places under an element."""
-    body = "\n".join(map(asset, _SCRIPTS))
-    offered = f"{{ {', '.join(_NAMES)}, isPicture: scene.grid && count > LARGE }}"
-    return f"function figures(data, root) {{\n{body}\nreturn {offered};\n}}\n"
+def page_script() -> str:
+    """The modules of the page as one script."""
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", asset(name))) for name in _MODULES)

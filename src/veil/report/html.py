@@ -27,7 +27,7 @@ from ..problem.problem import Problem
 from ..proof.certificate import Certificate
 from ..tradeoffs.frontier import Frontier
 from .answer import Answer, Claim, bits_text, make_answer, verdict
-from .assets import asset, figures_script
+from .assets import asset, page_script
 from .behaviour import behave
 from .curve import Curve, read_curve
 from .leaking import find_leaking, recommendations
@@ -165,7 +165,7 @@ def _pages() -> Environment:
         "event": event_text,
         "grouped": _grouped,
     }
-    pages.globals |= {"style": Markup(asset("page.css")), "script": Markup(figures_script() + asset("page.js"))}
+    pages.globals |= {"style": Markup(asset("page.css")), "script": Markup(page_script())}
     return pages
 
 

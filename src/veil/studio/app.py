@@ -20,7 +20,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..common.errors import VeilError
-from ..report.assets import figures_script
 from .routes import ROUTES, Refused, text_of
 
 if TYPE_CHECKING:
@@ -214,12 +213,11 @@ def _say_unknown(request: Request, error: Exception) -> Response:
 
 @cache
 def _assets() -> dict[str, tuple[str, bytes]]:
-    """The files of the page by address, those of the report's page among them; its figures as one function."""
+    """The files of the page by address, those of the report's page among them."""
     found: dict[str, tuple[str, bytes]] = {}
     for room in ("studio", "report"):
         for entry in files(f"veil.{room}").joinpath("page").iterdir():
             kind = _KINDS.get(entry.name.rpartition(".")[2])
             if kind is not None:
                 found[f"{room}/{entry.name}"] = (kind, entry.read_bytes())
-    found["report/figures.js"] = (_KINDS["js"], figures_script().encode())
     return found

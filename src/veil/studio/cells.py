@@ -8,10 +8,10 @@ import numpy as np
 from ..common.checks import Defects
 from ..formats.scenario.edit import Change
 from ..formats.scenario.forms import validated
-from ..formats.scenario.models import read_frame, read_shape
 from ..formats.scenario.schema import MOST_CELLS, Grid
 from ..problem.grid.drawing import SIGNS, read_tokens
 from ..report.page_data import tints
+from .shapes import shape_documents
 
 _FREE = "123456789ABCDEFHIJKLMNOPQRTUVWYZ"  # characters for goals and starts that are given by their cells
 _LISTS = ("rows", "columns", "walls", "starts", "goals", "secrets", "absorbing")
@@ -22,8 +22,7 @@ def grid_document(data: Mapping[str, object]) -> dict[str, Any] | None:
 
     **Returns:** `rows`, `columns`; `cells`, a list of rows of texts, each the characters in a cell, empty where a line of the
     drawing is too short; `signs`, every character with `sign`, `roles` (words of a drawing, characters of sensors), `reward`,
-    `weight`, and of sensors `name`, `detection`, `false_alarm` and `colour`; `shapes`, of each disc and cone its `name`,
-    `colour` and `cells`, each `[row, column, rate in percent]`.
+    `weight`, and of sensors `name`, `detection`, `false_alarm` and `colour`; `shapes`, those of `shape_documents`.
     """
     found = _Cells.of(data)
     if found is None:
@@ -92,12 +91,12 @@ class _Cells:
         """Every character and its meaning, in the order in which tools are offered."""
         reward = self.grid.goal_reward if self.grid is not None else None
         found = [_sign(sign, [word], reward=reward if word == "goal" else None) for sign, word in SIGNS.items()]
-        sensors = self._sensors()
+        sensors, shaped = self._sensors(), self._shaped()
         for (sign, about), tint in zip(
             sensors.items(), tints([str(one["name"]) for one in sensors.values()]), strict=True
         ):
-            if len(sign) > 1:
-                continue  # a name, which is not painted
+            if len(sign) > 1 or sign in shaped:
+                continue  # a name, or a disc or a cone, which are not painted
             found.append(_sign(sign, [sign], colour=tint, **about))
         for sign, meaning in ({} if self.grid is None else self.grid.legend).items():
             found.append(_sign(sign, list(meaning.roles), reward=meaning.reward, weight=meaning.weight))
@@ -106,23 +105,19 @@ class _Cells:
         return found
 
     def shapes(self) -> list[dict[str, Any]]:
-        """The cells that discs and cones cover, by the walls as they are painted; none while the grid has defects."""
+        """The discs and cones, with what they cover by the walls as they are painted; none while the grid has defects."""
         if self.grid is None or len({len(row) for row in self.rows}) != 1:
             return []
         walls = {sign for sign, meaning in self.grid.legend.items() if "wall" in meaning.roles} | {"#"}
-        free = np.array([[not walls & set(token) for token in row] for row in self.rows])
-        names = [one.name or sign for sign, one in self.grid.sensors.items()]
-        found = []
-        for (sign, given), tint in zip(self.grid.sensors.items(), tints(names), strict=True):
-            defects = Defects("shape")
-            shape, frame = read_shape(given, defects), read_frame(self.grid, defects)
-            if shape is None or defects:
-                continue
-            cells, rates = shape.cover(free, frame, given.detection)
-            percents = np.round(100 * rates).astype(int)
-            listed = np.column_stack([cells, percents]).tolist()
-            found.append({"name": given.name or sign, "colour": tint, "cells": listed})
-        return found
+        return shape_documents(self.grid, np.array([[not walls & set(token) for token in row] for row in self.rows]))
+
+    def _shaped(self) -> set[str]:
+        """The keys of sensors that are a disc or a cone and nothing else."""
+        if self.grid is None:
+            return set()
+        drawn = {sign for row in self.rows for token in row for sign in token}
+        given = self.grid.sensors.items()
+        return {key for key, one in given if (one.disc or one.cone) and not one.cells and key not in drawn}
 
     def _sensors(self) -> dict[str, dict[str, object]]:
         if self.grid is None:

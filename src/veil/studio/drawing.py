@@ -20,6 +20,8 @@ from ..report.page_data import scene_data
 from ..report.scene import make_scene
 from .cells import grid_document, painted
 from .routes import Refused, Request, text_of
+from .settings import SHOWN
+from .shapes import shape_changes
 
 if TYPE_CHECKING:
     from ..formats.imported import Imported
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = MOST_BYTES  # of a scenario's text, as in its file
 # What the page has controls for beside the drawing.
 FIELDS = ("horizon", "min_return", "grid.slip", "grid.stay", "grid.goal_reward", "secret.kind")
+_PLANNED = ("method", "memory", *SHOWN)  # of [solve], which the form of the pane Plan shows
 _HORIZON = 10  # decisions of a scenario made from a model file, unless another number is given
 _MOST_CHANGES = 500
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
@@ -42,14 +45,16 @@ def check(request: Request, studio: "Studio") -> dict[str, Any]:
 
 
 def change(request: Request, studio: "Studio") -> dict[str, Any]:
-    """The text after changes, `{at: [keys], value}`, and after painting `cells`; with what `check` finds in it."""
+    """The text after changes, `{at: [keys], value}`, after painting `cells` and moving a `shape`; with what `check` finds."""
     text, given = _text(request, studio), request.get("changes", [])
     if not isinstance(given, list) or len(given) > _MOST_CHANGES:
         raise Refused(400, f"changes are no list of at most {_MOST_CHANGES}")
     changes = [_change(one) for one in given]
-    if "cells" in request:
+    if request.get("cells") is not None:
         changes += painted(Source(studio.name, text).data, _cells(request["cells"]))
     changed = edit(text, changes)
+    if request.get("shape") is not None:
+        changed = edit(changed, shape_changes(Source(studio.name, changed).data, request["shape"]))
     return {"text": changed, **checked(changed, studio.name, studio.base)}
 
 
@@ -111,11 +116,11 @@ def checked(text: str, name: str, folder: Path | None) -> dict[str, Any]:
 
 def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in FIELDS:
+    for name in (*FIELDS, *(f"solve.{one}" for one in _PLANNED)):
         table: Any = data
         for part in name.split("."):
             table = table.get(part) if isinstance(table, dict) else None
-        found[name] = table if isinstance(table, (bool, int, float, str)) else None
+        found[name] = table if isinstance(table, (bool, int, float, str)) or name == "solve.memory" else None
     return found
 
 

@@ -180,6 +180,7 @@ def _shown(game: Game, subject: Subject, *, whole: bool = False) -> dict[str, An
             "facts": subject.facts(),
             "values": list(problem.secret_values),
             "data": scene_data(subject.scene),
+            "spots": len(subject.scene.shown),
             "actions": [{"name": name, "direction": way} for name, way in zip(names, directions, strict=True)],
         }
     return document

@@ -14,7 +14,7 @@ from ..policy.memories.registry import MEMORIES
 
 _OWN = ("horizon", "min_return")  # keys of the scenario itself
 # Those that a form shows; all others can be set in the [solve] table of the scenario.
-_SHOWN = ("time_limit", "iterations", "starts", "seed", "goal", "objective", "evaluation", "certificate_time_limit")
+SHOWN = ("time_limit", "iterations", "starts", "seed", "goal", "objective", "evaluation", "certificate_time_limit")
 _MOST_TEXT = 1_000
 
 
@@ -108,6 +108,6 @@ def choices() -> dict[str, Any]:
             "default": one.default_text,
             "methods": list(one.about.methods),
         }
-        for one in (known[name] for name in _SHOWN)
+        for one in (known[name] for name in SHOWN)
     ]
     return {"methods": methods, "memory": known["memory"].about.help, "memories": _numbered(), "settings": shown}

@@ -12,7 +12,7 @@ from .frame import Frame, Point, check_point
 _UNITS = 512  # of a cell, in which positions are whole numbers, so that lines are compared exactly
 _SLACK = 1e-9  # of a cell: a distance may be this much larger than the radius
 _FARTHEST = 2**20  # cells from the grid
-_COMPASS = {"east": 0.0, "north": 90.0, "west": 180.0, "south": 270.0}
+COMPASS = {"east": 0.0, "north": 90.0, "west": 180.0, "south": 270.0}
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class Cone(Disc):
     def check(self, defects: Defects) -> None:
         """Note every defect of the arguments."""
         super().check(defects)
-        if self.direction not in _COMPASS and (not is_number(self.direction) or not np.isfinite(self.direction)):
-            expected = "degrees counterclockwise from east, or one of " + ", ".join(_COMPASS)
+        if self.direction not in COMPASS and (not is_number(self.direction) or not np.isfinite(self.direction)):
+            expected = "degrees counterclockwise from east, or one of " + ", ".join(COMPASS)
             defects.add(f"direction is {self.direction!r}, expected {expected}", "direction")
         if not is_number(self.angle) or not 0 < self.angle <= 360:
             defects.add(f"angle is {self.angle!r}, expected degrees above 0, at most 360", "angle")
 
     def _faces(self, steps: np.ndarray, distance: np.ndarray, frame: Frame | None) -> Bool[np.ndarray, " k"]:
-        given = _COMPASS[self.direction] if isinstance(self.direction, str) else self.direction
+        given = COMPASS[self.direction] if isinstance(self.direction, str) else self.direction
         way = radians(given % 360) - (0.0 if frame is None else frame.yaw)
         ahead, aside = steps @ (-sin(way), cos(way)), np.abs(steps @ (cos(way), sin(way)))
         half = radians(self.angle) / 2

@@ -1,9 +1,9 @@
 // Helpers to draw with, which need no data: elements, colours, numbers in words, packed bytes.
 const NS = "http://www.w3.org/2000/svg";
+const DRAWN = new Set(["svg", "g", "rect", "path", "circle", "line", "text", "tspan", "title", "image", "polyline"]);
 
-function make(name, attributes, parent, text) {
-  const svg = ["svg", "g", "rect", "path", "circle", "line", "text", "title", "image", "polyline"].includes(name);
-  const element = svg ? document.createElementNS(NS, name) : document.createElement(name);
+export function make(name, attributes, parent, text) {
+  const element = DRAWN.has(name) ? document.createElementNS(NS, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) {
     if (key === "fill" || key === "stroke" || key === "background") element.style[key] = value;
     else element.setAttribute(key, value);
@@ -12,13 +12,12 @@ function make(name, attributes, parent, text) {
   if (parent) parent.appendChild(element);
   return element;
 }
-const tint = (name) => `var(--${name})`;
-const percent = (p) => `${Number(p >= 0.0995 ? (100 * p).toFixed(1) : (100 * p).toPrecision(2))}%`;
-const largest = (values) => values.reduce((a, b) => Math.max(a, b), 1e-9);
-const short = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`);
+export const tint = (name) => `var(--${name})`;
+export const percent = (p) => `${Number(p >= 0.0995 ? (100 * p).toFixed(1) : (100 * p).toPrecision(2))}%`;
+export const largest = (values) => values.reduce((a, b) => Math.max(a, b), 1e-9);
+export const short = (text, most) =>
+  text.length <= most ? text : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;
 
-function bytes(text) {
-  const raw = atob(text), found = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) found[i] = raw.charCodeAt(i);
-  return found;
+export function bytes(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }

@@ -1,272 +1,295 @@
-// The grid as a canvas that is painted with pointer or keys: only what is in view is drawn, so that large worlds scroll smoothly.
-const SIZES = [8, 12, 16, 22, 30, 40, 52, 68];
+// The grid as a canvas that is painted with pointer or keys: only what is in view is drawn, so that large worlds scroll
+// smoothly.
+import { make } from "../report/make.js";
+import { cellsBetween, describe, isWall, painted } from "./cells.js";
+import { coverage, outlineCell, outlineShape, paintArea, readColours } from "./painter.js";
+import { dragged } from "./shapes.js";
+
+const SIZES = [8, 12, 16, 22, 30, 40, 52, 68]; // pixels of a cell
 const HIGH = 560; // pixels of the view
-const MOST_PIXELS = 4e6; // of a picture of the whole grid: 16 MB // pixels of a cell
-const MARKED = { start: "blue", goal: "green", secret: "vermilion", absorbing: "muted" };
+const MOST_PIXELS = 4e6; // of a picture of the whole grid: 16 MB
+const KEYS = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  PageUp: [-10, 0],
+  PageDown: [10, 0],
+  Home: [0, -1e6],
+  End: [0, 1e6],
+};
 
-// options: tool() -> the sign to paint with; changed(cells) after each stroke; moved(row, column) when the cursor moves.
-export function makeBoard(parent, options) {
-  const box = make("div", { class: "board" }, parent);
-  const canvas = make("canvas", { "aria-hidden": "true" }, box), pen = canvas.getContext("2d");
-  const scroller = make("div", {
-    class: "scroller", tabindex: 0, role: "application", "aria-label": "Grid, to be painted", "aria-describedby": "draw-cell draw-keys",
-  }, box);
-  const space = make("div", {}, scroller);
-  let cells = [[""]], signs = new Map(), seen = new Map(), shapes = [], wrong = new Set(), size = 40, colours = {}, asked = false, stale = false, ready = false;
-  const cursor = { row: 0, column: 0 };
-  let stroke = null, layer = null, changed = null; // the picture of the grid, and the cells in which it is out of date, null for all
-
-  const rows = () => cells.length, columns = () => cells[0].length;
-  function readColours() {
-    const style = getComputedStyle(document.documentElement);
-    for (const name of ["card", "wall", "line", "ink", "muted", "blue", "vermilion", "orange", "green", "purple", "sky", "yellow", "paper"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+// options: tool() -> { sign } or { shape: key } to paint with; changed() after each stroke; shaped(shape) after a disc
+// or a cone was moved; moved(row, column) when the cursor moves.
+export class Board {
+  constructor(parent, options) {
+    this.parent = parent;
+    this.options = options;
+    this.box = make("div", { class: "board" }, parent);
+    this.canvas = make("canvas", { "aria-hidden": "true" }, this.box);
+    this.pen = this.canvas.getContext("2d");
+    const named = {
+      role: "application",
+      "aria-label": "Grid, to be painted",
+      "aria-describedby": "draw-cell draw-keys",
+    };
+    this.scroller = make("div", { class: "scroller", tabindex: 0, ...named }, this.box);
+    this.space = make("div", {}, this.scroller);
+    this.cells = [[""]];
+    this.signs = new Map();
+    this.shapes = [];
+    this.seen = new Map();
+    this.wrong = [];
+    this.size = 40;
+    this.cursor = { row: 0, column: 0 };
+    this.stroke = null; // what is being painted
+    this.drag = null; // the disc or cone that is being moved
+    this.layer = null; // the picture of the grid
+    this.changed = null; // the cells in which it is out of date, null for all
+    this.colours = readColours();
+    this.isAsked = this.isStale = this.isReady = false;
+    this.isPanning = false; // touches move the view
+    this.listen();
   }
 
-  function fit() {
-    const wide = parent.clientWidth - 2 || 600;
-    size = [...SIZES].reverse().find((one) => one * columns() <= wide && one * rows() <= HIGH) || 12;
-    resize();
+  get rows() {
+    return this.cells.length;
   }
-  function resize() {
-    space.style.width = `${size * columns()}px`;
-    space.style.height = `${size * rows()}px`;
-    box.style.height = `${Math.min(HIGH, size * rows()) + 3}px`;
-    box.style.width = `${size * columns() + 3 + (size * rows() > HIGH ? 16 : 0)}px`;
-    const scale = window.devicePixelRatio || 1, [wide, high] = [scroller.clientWidth, scroller.clientHeight];
-    canvas.width = Math.round(wide * scale); canvas.height = Math.round(high * scale);
-    canvas.style.width = `${wide}px`; canvas.style.height = `${high}px`;
-    layer = null;
-    redraw();
+  get columns() {
+    return this.cells[0].length;
   }
-  function redraw() {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => { asked = false; paint(); });
+  get isPainting() {
+    return this.stroke !== null || this.drag !== null;
+  }
+  focus() {
+    this.scroller.focus();
   }
 
+  // Show a drawing; defects: those with cells are outlined.
+  show(drawing, defects) {
+    const other = drawing.rows !== this.rows || drawing.columns !== this.columns;
+    const now = JSON.stringify([drawing.cells, drawing.signs, drawing.shapes]);
+    if (now !== JSON.stringify([this.cells, [...this.signs.values()], this.shapes])) this.changed = null;
+    this.cells = drawing.cells.map((row) => [...row]);
+    this.signs = new Map(drawing.signs.map((one) => [one.sign, one]));
+    this.shapes = drawing.shapes;
+    this.seen = coverage(drawing.shapes);
+    const placed = defects.map((one) => one.cell).filter(Boolean);
+    this.wrong = placed.filter(([row, column]) => row < this.rows && column < this.columns);
+    this.isStale = false;
+    this.isReady = true;
+    if (other) {
+      this.fit();
+      this.go(this.cursor.row, this.cursor.column);
+    } else this.redraw();
+  }
+  outdate() {
+    this.isStale = true;
+    this.redraw();
+  }
+  replace(cells) {
+    this.cells = cells;
+    this.resize();
+    this.options.changed();
+  }
+  describe(row, column) {
+    return describe(this.cells, this.signs, this.shapes, row, column);
+  }
+
+  fit() {
+    const wide = this.parent.clientWidth - 2 || 600;
+    const fits = (size) => size * this.columns <= wide && size * this.rows <= HIGH;
+    this.size = [...SIZES].reverse().find(fits) || 12;
+    this.resize();
+  }
+  zoom(step) {
+    const { scroller, size } = this;
+    const across = (scroller.scrollLeft + scroller.clientWidth / 2) / size;
+    const down = (scroller.scrollTop + scroller.clientHeight / 2) / size;
+    this.size = SIZES[Math.max(0, Math.min(SIZES.length - 1, SIZES.indexOf(size) + step))];
+    this.resize();
+    const [left, top] = [across * this.size, down * this.size];
+    scroller.scrollTo(left - scroller.clientWidth / 2, top - scroller.clientHeight / 2);
+  }
+  resize() {
+    const { size, rows, columns, canvas, scroller } = this;
+    const [wide, high] = [size * columns, size * rows];
+    const bar = high > HIGH ? 16 : 0;
+    Object.assign(this.space.style, { width: `${wide}px`, height: `${high}px` });
+    Object.assign(this.box.style, { width: `${wide + 3 + bar}px`, height: `${Math.min(HIGH, high) + 3}px` });
+    const scale = window.devicePixelRatio || 1;
+    canvas.width = Math.round(scroller.clientWidth * scale);
+    canvas.height = Math.round(scroller.clientHeight * scale);
+    Object.assign(canvas.style, { width: `${scroller.clientWidth}px`, height: `${scroller.clientHeight}px` });
+    this.layer = null;
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.isAsked) return;
+    this.isAsked = true;
+    requestAnimationFrame(() => {
+      this.isAsked = false;
+      this.paint();
+    });
+  }
   // The whole grid is kept as a picture as long as that is small; of larger cells only some are in view.
-  function paint() {
-    const scale = window.devicePixelRatio || 1, [left, top] = [scroller.scrollLeft, scroller.scrollTop];
-    const [wide, high] = [scroller.clientWidth, scroller.clientHeight];
+  paint() {
+    const { pen, scroller, size, rows, columns, colours, cursor } = this;
+    const scale = window.devicePixelRatio || 1;
+    const { scrollLeft: left, scrollTop: top, clientWidth: wide, clientHeight: high } = scroller;
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, wide, high);
-    pen.globalAlpha = stale ? 0.5 : 1;
-    if (size * size * rows() * columns() * scale * scale <= MOST_PIXELS) {
-      if (!layer) { layer = document.createElement("canvas"); layer.width = Math.ceil(size * columns() * scale) + 1; layer.height = Math.ceil(size * rows() * scale) + 1; changed = null; }
-      const brush = layer.getContext("2d", { alpha: false });
-      brush.setTransform(scale, 0, 0, scale, 0, 0);
-      if (changed === null) paintArea(brush, 0, 0, rows(), columns());
-      else for (const [row, column] of changed) paintArea(brush, row, column, row + 1, column + 1);
-      const [w, h] = [Math.min(wide, size * columns() + 1), Math.min(high, size * rows() + 1)];
-      pen.drawImage(layer, left * scale, top * scale, w * scale, h * scale, 0, 0, w, h);
+    pen.globalAlpha = this.isStale ? 0.5 : 1;
+    if (size * size * rows * columns * scale * scale <= MOST_PIXELS) {
+      this.updateLayer(scale);
+      const [w, h] = [Math.min(wide, size * columns + 1), Math.min(high, size * rows + 1)];
+      pen.drawImage(this.layer, left * scale, top * scale, w * scale, h * scale, 0, 0, w, h);
       pen.translate(-left, -top);
     } else {
       pen.translate(-left, -top);
-      paintArea(pen, Math.floor(top / size), Math.floor(left / size), Math.min(rows(), Math.ceil((top + high) / size)), Math.min(columns(), Math.ceil((left + wide) / size)));
+      const end = [Math.min(rows, Math.ceil((top + high) / size)), Math.min(columns, Math.ceil((left + wide) / size))];
+      paintArea(pen, this, Math.floor(top / size), Math.floor(left / size), ...end);
     }
-    changed = [];
-    for (const key of wrong) outline(...key.split(",").map(Number), colours.vermilion, 3);
-    outline(cursor.row, cursor.column, document.activeElement === scroller ? colours.blue : colours.muted, 2.5);
+    this.changed = [];
+    const tool = this.options.tool();
+    for (const shape of this.shapes)
+      if (shape.key !== this.drag?.shape.key) outlineShape(pen, this, shape, shape.key === tool.shape);
+    if (this.drag) outlineShape(pen, this, this.drag.shape, true);
+    for (const [row, column] of this.wrong) outlineCell(pen, size, row, column, colours.vermilion, 3);
+    const own = document.activeElement === scroller ? colours.blue : colours.muted;
+    outlineCell(pen, size, cursor.row, cursor.column, own, 2.5);
   }
-  function paintArea(brush, top, left, bottom, right) {
-    brush.fillStyle = colours.card;
-    brush.fillRect(left * size, top * size, (right - left) * size, (bottom - top) * size);
-    brush.textAlign = "center"; brush.textBaseline = "middle";
-    for (let row = top; row < bottom; row++) for (let column = left; column < right; column++) {
-      if (seen.size) paintSeen(brush, row, column);
-      if (cells[row][column] !== ".") paintCell(brush, row, column);
+  updateLayer(scale) {
+    const { size, rows, columns } = this;
+    if (!this.layer) {
+      this.layer = document.createElement("canvas");
+      this.layer.width = Math.ceil(size * columns * scale) + 1;
+      this.layer.height = Math.ceil(size * rows * scale) + 1;
+      this.changed = null;
     }
-    if (size < 12) return;
-    brush.strokeStyle = colours.line; brush.lineWidth = 1;
-    brush.beginPath();
-    for (let row = top; row <= bottom; row++) { brush.moveTo(left * size, row * size + 0.5); brush.lineTo(right * size, row * size + 0.5); }
-    for (let column = left; column <= right; column++) { brush.moveTo(column * size + 0.5, top * size); brush.lineTo(column * size + 0.5, bottom * size); }
-    brush.stroke();
-  }
-  function outline(row, column, colour, wide) {
-    pen.strokeStyle = colour; pen.lineWidth = wide;
-    pen.strokeRect(column * size + wide / 2, row * size + wide / 2, size - wide, size - wide);
-  }
-  // What discs and cones cover, deeper where they report more often.
-  function paintSeen(brush, row, column) {
-    const before = brush.globalAlpha, sensors = seen.get(`${row},${column}`) || [];
-    sensors.forEach(([colour, rate], k) => {
-      brush.fillStyle = colours[colour] || colours.sky;
-      brush.globalAlpha = before * (0.06 + 0.0026 * rate);
-      brush.fillRect((column + k / sensors.length) * size, row * size, size / sensors.length, size);
-    });
-    brush.globalAlpha = before;
-  }
-  function paintCell(brush, row, column) {
-    const token = cells[row][column], [x, y] = [column * size, row * size];
-    if (token === "#" || token === "") {
-      brush.fillStyle = token ? colours.wall : colours.vermilion;
-      brush.fillRect(x, y, size, size);
-      return;
-    }
-    const marks = [], ranges = [];
-    for (const sign of token) {
-      const known = signs.get(sign);
-      if (!known) marks.push([sign, "vermilion"]);
-      else for (const role of known.roles) {
-        if (role === "wall") { brush.fillStyle = colours.wall; brush.fillRect(x, y, size, size); }
-        else if (signs.get(role)?.name !== undefined) ranges.push(signs.get(role));
-      }
-      if (known && known.name === undefined && sign !== ".") marks.push([sign, MARKED[known.roles.find((role) => MARKED[role])] || "ink"]);
-    }
-    const before = brush.globalAlpha;
-    ranges.forEach((range, k) => {
-      brush.fillStyle = colours[range.colour] || colours.sky;
-      brush.globalAlpha = 0.32 * before;
-      brush.fillRect(x + (k * size) / ranges.length, y, size / ranges.length, size);
-    });
-    brush.globalAlpha = before;
-    if (size >= 30) {
-      brush.fillStyle = colours.ink;
-      brush.font = `500 ${Math.round(size * 0.24)}px system-ui, sans-serif`;
-      ranges.forEach((range, k) => brush.fillText(range.sign, x + size - 0.16 * size * (ranges.length - k), y + 0.83 * size));
-    }
-    brush.font = `700 ${Math.round(size * 0.42)}px system-ui, sans-serif`;
-    marks.forEach(([sign, colour], k) => {
-      brush.fillStyle = colours[colour];
-      if (size < 12) brush.fillRect(x + 2, y + 2, size - 4, size - 4);
-      else brush.fillText(sign, x + size * (0.5 + 0.32 * (k - (marks.length - 1) / 2)), y + size * 0.46);
-    });
+    const brush = this.layer.getContext("2d", { alpha: false });
+    brush.setTransform(scale, 0, 0, scale, 0, 0);
+    if (this.changed === null) paintArea(brush, this, 0, 0, rows, columns);
+    else for (const [row, column] of this.changed) paintArea(brush, this, row, column, row + 1, column + 1);
   }
 
   // Painting: the first cell of a stroke decides whether the sign is put or taken away.
-  const has = (row, column, sign) => cells[row][column].includes(sign);
-  function put(row, column, sign, add) {
-    const token = cells[row][column], alone = sign === "#" || sign === "." || columns() === 1;
-    let made;
-    if (!add) made = [...token].filter((one) => one !== sign).join("") || ".";
-    else if (alone || token === "." || token === "" || isWall(token)) made = sign;
-    else made = token.includes(sign) ? token : token.replace(".", "") + sign;
-    if (made === token) return false;
-    cells[row][column] = made;
-    changed?.push([row, column]);
+  begin(row, column) {
+    if (!this.isReady) return; // there is nothing yet that could be painted over
+    const { sign } = this.options.tool();
+    this.stroke = { sign, add: !this.cells[row][column].includes(sign) || sign === ".", changed: false };
+    this.extend(row, column);
+  }
+  extend(row, column) {
+    const { stroke, cells, signs } = this;
+    if (!stroke) return;
+    const token = cells[row][column];
+    const alone = stroke.sign === "#" || stroke.sign === "." || this.columns === 1;
+    const made = painted(token, stroke.sign, stroke.add, { alone, isWall: isWall(token, signs) });
+    if (made !== token) {
+      cells[row][column] = made;
+      this.changed?.push([row, column]);
+      stroke.changed = true;
+    }
+    this.redraw();
+  }
+  end() {
+    const { stroke, drag } = this;
+    this.stroke = this.drag = null;
+    if (stroke?.changed) this.options.changed();
+    if (drag) this.options.shaped(drag.shape);
+    this.tell();
+  }
+  // Put a sign, or the centre of a disc or a cone, into the cell of the cursor.
+  stamp() {
+    const { row, column } = this.cursor;
+    if (this.grab([row + 0.5, column + 0.5])) this.end();
+    else if (this.options.tool().sign) {
+      this.begin(row, column);
+      this.end();
+    }
+  }
+  // Begin to move the disc or cone that is the tool; whether there is one.
+  grab(place) {
+    const shape = this.shapes.find((one) => one.key === this.options.tool().shape);
+    if (!shape || !this.isReady) return false;
+    this.drag = { from: place, original: shape, shape: dragged(shape, place, place) };
+    this.redraw();
     return true;
   }
-  const isWall = (token) => [...token].some((sign) => signs.get(sign)?.roles.includes("wall"));
-  function begin(row, column) {
-    if (!ready) return; // there is nothing yet that could be painted over
-    const sign = options.tool();
-    stroke = { sign, add: !has(row, column, sign) || sign === ".", changed: false };
-    extend(row, column);
-  }
-  function extend(row, column) {
-    if (stroke && put(row, column, stroke.sign, stroke.add)) stroke.changed = true;
-    redraw();
-  }
-  function end() {
-    const done = stroke;
-    stroke = null;
-    if (done?.changed) options.changed(cells);
-    tell();
-  }
 
-  function cellAt(event) {
+  placeAt(event) {
+    const { scroller, size } = this;
     const area = scroller.getBoundingClientRect();
-    const row = Math.floor((event.clientY - area.top + scroller.scrollTop) / size), column = Math.floor((event.clientX - area.left + scroller.scrollLeft) / size);
-    return row >= 0 && row < rows() && column >= 0 && column < columns() ? [row, column] : null;
+    const down = (event.clientY - area.top + scroller.scrollTop) / size;
+    return [down, (event.clientX - area.left + scroller.scrollLeft) / size];
   }
-  scroller.addEventListener("pointerdown", (event) => {
-    const at = cellAt(event);
+  cellAt(event) {
+    const [row, column] = this.placeAt(event).map(Math.floor);
+    return row >= 0 && row < this.rows && column >= 0 && column < this.columns ? [row, column] : null;
+  }
+  listen() {
+    const { scroller } = this;
+    scroller.addEventListener("pointerdown", (event) => this.press(event));
+    scroller.addEventListener("pointermove", (event) => this.move(event));
+    for (const name of ["pointerup", "pointercancel"])
+      scroller.addEventListener(name, () => this.isPainting && this.end());
+    scroller.addEventListener("keydown", (event) => this.type(event));
+    for (const name of ["focus", "blur"]) scroller.addEventListener(name, () => this.redraw());
+    scroller.addEventListener("scroll", () => this.redraw(), { passive: true });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.colours = readColours();
+      this.changed = null;
+      this.redraw();
+    });
+  }
+  press(event) {
+    const { scroller } = this;
+    const at = this.cellAt(event);
     const onBar = event.offsetX > scroller.clientWidth || event.offsetY > scroller.clientHeight;
-    if (!at || event.button !== 0 || event.pointerType === "touch" || (event.target === scroller && onBar)) return;
+    const pans = this.isPanning && event.pointerType === "touch";
+    if (!at || pans || event.button !== 0 || (event.target === scroller && onBar)) return;
     scroller.setPointerCapture(event.pointerId);
-    [cursor.row, cursor.column] = at;
-    begin(...at);
-  });
-  scroller.addEventListener("pointermove", (event) => {
-    const at = stroke && cellAt(event);
+    [this.cursor.row, this.cursor.column] = at;
+    if (!this.grab(this.placeAt(event)) && this.options.tool().sign) this.begin(...at);
+  }
+  move(event) {
+    if (this.drag) {
+      this.drag.shape = dragged(this.drag.original, this.drag.from, this.placeAt(event));
+      this.redraw();
+    }
+    const at = this.stroke && this.cellAt(event);
     if (!at) return;
-    // Every cell on the way: a fast pointer skips some.
-    const [row, column] = [cursor.row, cursor.column], steps = Math.max(Math.abs(at[0] - row), Math.abs(at[1] - column));
-    for (let k = 1; k <= steps; k++) extend(Math.round(row + (k * (at[0] - row)) / steps), Math.round(column + (k * (at[1] - column)) / steps));
-    [cursor.row, cursor.column] = at;
-  });
-  scroller.addEventListener("pointerup", end);
-  scroller.addEventListener("pointercancel", end);
-  scroller.addEventListener("click", (event) => { // a touch that did not scroll
-    const at = event.pointerType === "touch" && cellAt(event);
-    if (!at) return;
-    [cursor.row, cursor.column] = at;
-    begin(...at);
-    end();
-  });
-  scroller.addEventListener("keydown", (event) => {
-    const way = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -1e6], End: [0, 1e6] }[event.key];
+    for (const [row, column] of cellsBetween([this.cursor.row, this.cursor.column], at)) this.extend(row, column);
+    [this.cursor.row, this.cursor.column] = at;
+  }
+  type(event) {
+    const way = KEYS[event.key];
     if (way && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
-      if (event.shiftKey && !stroke) begin(cursor.row, cursor.column);
-      go(cursor.row + way[0], cursor.column + way[1]);
-      if (event.shiftKey) { extend(cursor.row, cursor.column); end(); }
+      const paints = event.shiftKey && this.options.tool().sign;
+      if (paints && !this.stroke) this.begin(this.cursor.row, this.cursor.column);
+      this.go(this.cursor.row + way[0], this.cursor.column + way[1]);
+      if (!paints) return;
+      this.extend(this.cursor.row, this.cursor.column);
+      this.end();
     } else if (event.key === " " || event.key === "Enter") {
       event.preventDefault();
-      begin(cursor.row, cursor.column);
-      end();
+      this.stamp();
     }
-  });
-  for (const name of ["focus", "blur"]) scroller.addEventListener(name, redraw);
-  scroller.addEventListener("scroll", redraw, { passive: true });
-
-  function go(row, column) {
-    cursor.row = Math.max(0, Math.min(rows() - 1, row));
-    cursor.column = Math.max(0, Math.min(columns() - 1, column));
-    const [x, y] = [cursor.column * size, cursor.row * size];
-    if (x < scroller.scrollLeft) scroller.scrollLeft = x;
-    if (y < scroller.scrollTop) scroller.scrollTop = y;
-    if (x + size > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = x + size - scroller.clientWidth;
-    if (y + size > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = y + size - scroller.clientHeight;
-    redraw();
-    tell();
   }
-  const tell = () => options.moved(cursor.row, cursor.column);
-
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); changed = null; redraw(); });
-  readColours();
-  return {
-    box, focus: () => scroller.focus(), go, redraw, resize, fit,
-    get cells() { return cells; },
-    get size() { return size; },
-    get painting() { return stroke !== null; },
-    zoom(step) {
-      const middle = [(scroller.scrollLeft + scroller.clientWidth / 2) / size, (scroller.scrollTop + scroller.clientHeight / 2) / size];
-      size = SIZES[Math.max(0, Math.min(SIZES.length - 1, SIZES.indexOf(size) + step))];
-      resize();
-      scroller.scrollTo(middle[0] * size - scroller.clientWidth / 2, middle[1] * size - scroller.clientHeight / 2);
-    },
-    // Show a drawing; defects: those with cells are outlined.
-    show(drawing, defects) {
-      const other = drawing.rows !== rows() || drawing.columns !== columns();
-      const same = !other && JSON.stringify([drawing.cells, drawing.signs, drawing.shapes]) === JSON.stringify([cells, [...signs.values()], shapes]);
-      if (!same) changed = null;
-      cells = drawing.cells.map((row) => [...row]);
-      signs = new Map(drawing.signs.map((one) => [one.sign, one]));
-      shapes = drawing.shapes;
-      seen = new Map();
-      for (const shape of drawing.shapes) for (const [row, column, rate] of shape.cells) {
-        const key = `${row},${column}`;
-        seen.set(key, [...(seen.get(key) || []), [shape.colour, rate]]);
-      }
-      wrong = new Set(defects.filter((one) => one.cell && one.cell[0] < rows() && one.cell[1] < columns()).map((one) => one.cell.join(",")));
-      stale = false;
-      ready = true;
-      if (other) { fit(); go(cursor.row, cursor.column); } else redraw();
-    },
-    outdate() { stale = true; redraw(); },
-    // The cell under the cursor in words.
-    describe(row, column) {
-      const words = [];
-      for (const sign of cells[row][column]) {
-        const known = signs.get(sign);
-        if (!known) words.push(`“${sign}”, which has no meaning`);
-        else if (known.name !== undefined) words.push(`in range of sensor ${known.name}`);
-        else words.push(...known.roles.map((role) => (signs.get(role)?.name === undefined ? role : `in range of sensor ${signs.get(role).name}`) + (role === "goal" && known.reward !== undefined ? ` (reward ${known.reward})` : "") + (role === "start" && known.weight !== undefined ? ` (weight ${known.weight})` : "")));
-      }
-      return `row ${row}, column ${column}: ${words.join(", ") || "missing"}`;
-    },
-    replace(made) { cells = made; resize(); options.changed(cells); },
-  };
+  go(row, column) {
+    const { scroller, size, cursor } = this;
+    cursor.row = Math.max(0, Math.min(this.rows - 1, row));
+    cursor.column = Math.max(0, Math.min(this.columns - 1, column));
+    const [x, y] = [cursor.column * size, cursor.row * size];
+    scroller.scrollLeft = Math.min(x, Math.max(scroller.scrollLeft, x + size - scroller.clientWidth));
+    scroller.scrollTop = Math.min(y, Math.max(scroller.scrollTop, y + size - scroller.clientHeight));
+    this.redraw();
+    this.tell();
+  }
+  tell() {
+    this.options.moved(this.cursor.row, this.cursor.column);
+  }
 }

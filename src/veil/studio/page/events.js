@@ -1,4 +1,5 @@
-// The events of the server: one tab of the browser reads them and tells the others, since a browser has six connections for a server.
+// The events of the server: one tab of the browser reads them and tells the others, since a browser has six connections
+// for a server.
 import { authorization, onSession } from "./session.js";
 
 const NAME = "veil-events"; // of the lock that the reading tab holds, and of the channel to the others
@@ -7,15 +8,22 @@ const AGAIN_MS = 2000;
 // then.opened() when the server answers, then.closed(status) when it does not, then.event(kind, data) for each event.
 export function follow(then) {
   const channel = new BroadcastChannel(NAME);
-  const deliver = ({ kind, value }) => (kind === "open" ? then.opened() : kind === "closed" ? then.closed(value) : then.event(kind, value));
-  const tell = (message) => { deliver(message); channel.postMessage(message); };
+  const deliver = ({ kind, value }) =>
+    kind === "open" ? then.opened() : kind === "closed" ? then.closed(value) : then.event(kind, value);
+  const tell = (message) => {
+    deliver(message);
+    channel.postMessage(message);
+  };
   channel.addEventListener("message", (event) => deliver(event.data));
   let wake = () => {};
   onSession(() => wake());
   navigator.locks.request(NAME, async () => {
     for (;;) {
       tell({ kind: "closed", value: await read(tell) });
-      await new Promise((resolve) => { wake = resolve; setTimeout(resolve, AGAIN_MS); });
+      await new Promise((resolve) => {
+        wake = resolve;
+        setTimeout(resolve, AGAIN_MS);
+      });
     }
   });
 }

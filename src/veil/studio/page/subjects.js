@@ -1,36 +1,47 @@
 // What the panes Look and Play have in common: the policies to choose from, and the numbers of one.
-
-const bits = (value) => value.toFixed(4);
+import { make } from "../report/make.js";
+import { below, boundTiles, isNumber, short, shown } from "./numbers.js";
 
 // The options of a select: the uniform policy and every run with a result; nth: which of them is chosen first.
 export function fillRuns(select, runs, nth) {
-  const done = runs.filter((run) => run.has_result && run.state !== "running"), before = select.value;
-  const options = [["uniform", "Uniform policy of the scenario"], ...done.map((run) => [run.id, `Run ${run.id}: ${run.name}, ${run.bits === undefined ? "" : `${bits(run.bits)} bits`}`])];
+  const done = runs.filter((run) => run.has_result && run.state !== "running");
+  const bits = (run) => (isNumber(run.bits) ? `, ${shown(run.bits)} bits` : "");
+  const options = [
+    ["uniform", "Uniform policy of the scenario"],
+    ...done.map((run) => [run.id, `Run ${run.id}: ${run.name}${bits(run)}`]),
+  ];
   const now = options.map(String).join("\n");
   if (select.dataset.options === now) return;
+  const before = select.value;
   select.dataset.options = now;
   select.replaceChildren();
   for (const [value, words] of options) make("option", { value }, select, words);
-  const first = options[Math.max(0, options.length - 1 - nth)][0];
+  const [first] = options[Math.max(0, options.length - 1 - nth)];
   select.value = select.dataset.chosen && options.some(([value]) => value === before) ? before : first;
-  if (!select.onchange) select.onchange = () => { select.dataset.chosen = "yes"; };
+  select.onchange ||= () => (select.dataset.chosen = "yes");
 }
 
-// Tiles with what a policy hides, leaks and earns, and the verdict on it.
+// Tiles with what a policy hides, leaks and earns, and the verdict on it; hidden, bound and gap subtract as they are
+// shown.
 export function numbers(parent, facts) {
-  const list = make("dl", { class: "tiles" }, parent), { opacity } = facts;
+  const { opacity, lower, upper, threshold } = facts;
+  const list = make("dl", { class: "tiles" }, parent);
   const tile = (name, value, small) => {
     const box = make("div", {}, list);
     make("dt", {}, box, name);
     make("small", {}, make("dd", {}, box, value), small);
   };
-  tile("Hidden", `${bits(opacity.bits)} bits`, `of ${bits(opacity.prior_bits)}, ${opacity.method}`);
-  tile("Leaked", `${bits(opacity.leakage_bits)} bits`, "learned by the observer");
-  tile("Return", String(Number(facts.expected_return.toPrecision(4))), facts.threshold === null ? "no requirement" : `required: ${Number(facts.threshold.toPrecision(4))}`);
-  if (facts.lower !== null) tile("Proven", `${outward(facts.lower, Math.floor)} – ${outward(facts.upper, Math.ceil)}`, "bits: this policy hides at least, any policy at most");
+  tile("Hidden", `${shown(opacity.bits)} bits`, `of ${shown(opacity.prior_bits)}, ${opacity.method}`);
+  tile("Leaked", `${shown(opacity.leakage_bits)} bits`, "learned by the observer");
+  if (lower !== null) {
+    const { bound, gap } = boundTiles(opacity.bits, upper, false);
+    tile("Proven at most", `${bound} bits`, `by any policy; by this one at least ${below(lower)}`);
+    tile("Gap", `${shown(gap)} bits`, "proven at most, less hidden");
+  }
+  tile(
+    "Return",
+    short(facts.expected_return, 4),
+    threshold === null ? "no requirement" : `required: ${short(threshold, 4)}`,
+  );
   make("p", { class: "verdict" }, parent, facts.verdict);
-  return list;
 }
-
-// A proven number is never rounded inward.
-export const outward = (value, round) => (round(value * 1e4) / 1e4).toFixed(4);

@@ -1,0 +1,324 @@
+// The scene: cells or nodes, sensor ranges, marks, heat.
+import { key } from "./charts.js";
+import { bytes, make, percent, short, tint } from "./make.js";
+
+const LARGE = 2500; // cells beyond which heat is a picture and not a shape for each
+export const NODE = 0.2; // radius
+
+// What all drawings of one document share: the scene, the places of its spots, how many there are, and its marks.
+export function worldOf(data) {
+  const { scene } = data;
+  const places = new Float32Array(bytes(scene.places).buffer);
+  const starts = { sign: "S", colour: "blue", at: scene.starts.length > 32 ? [] : scene.starts };
+  const marks = [starts, ...scene.areas.filter((area) => area.sign)];
+  const count = places.length / 2;
+  return { scene, places, count, marks, isPicture: scene.grid && count > LARGE };
+}
+
+// Frames as they are packed: the positions and square roots of what is not zero.
+export function unpack(packed, count) {
+  const place = new (packed.wide ? Uint32Array : Uint16Array)(bytes(packed.place).buffer);
+  const root = new Uint16Array(bytes(packed.root).buffer);
+  return (frame) => {
+    const values = new Float32Array(count);
+    for (let i = packed.begin[frame]; i < packed.begin[frame + 1]; i++) values[place[i]] = (root[i] / 65535) ** 2;
+    return values;
+  };
+}
+
+function canvas(world, parent, label) {
+  const { scene } = world;
+  const pad = scene.grid ? 0.03 : 0.7;
+  const width = scene.width + (scene.grid ? 0.06 : 0.4),
+    height = scene.height + (scene.grid ? 0.06 : 0.35);
+  const svg = make(
+    "svg",
+    { viewBox: `${-pad} ${-(scene.grid ? 0.03 : 0.55)} ${width} ${height}`, role: "img", "aria-label": label },
+    parent,
+  );
+  const most = (scene.grid ? 5.2 : 6) * width; // rem: small scenes are not blown up
+  svg.style.maxWidth = `min(100%, ${most}rem, ${(34 * width) / height}rem)`;
+  return svg;
+}
+
+// The scene without the policy; options: heat (name of a colour), plain (no ranges, no marks, for thumbnails).
+export function drawScene(world, parent, label, options) {
+  const { scene, places, count } = world;
+  const svg = canvas(world, parent, label),
+    shapes = [];
+  const heat = options.heat;
+  const base = make("g", {}, svg);
+  if (scene.grid) drawCells(world, base, shapes, heat);
+  else drawGraph(world, base, shapes, heat);
+  const picture = world.isPicture && heat ? pixels(world, svg) : null;
+  if (!options.plain) drawRanges(world, svg, heat);
+  const layer = make("g", { class: "policy" }, svg);
+  if (!options.plain || scene.grid) drawMarks(world, svg, heat, options.plain);
+  if (!scene.grid && !options.plain) drawNames(world, svg);
+  const agent = make(
+    "circle",
+    {
+      r: scene.grid ? Math.max(0.3, 0.012 * scene.width) : NODE + 0.08,
+      class: "agent",
+      "stroke-width": scene.grid ? 0.05 * Math.max(1, scene.width / 20) : 0.035,
+      fill: "none",
+      stroke: "var(--ink)",
+      visibility: "hidden",
+    },
+    svg,
+  );
+  return {
+    svg,
+    layer,
+    shapes,
+    heat(values, top, words) {
+      if (picture) picture(values, top, heat);
+      else
+        shapes.forEach((shape, i) => {
+          shape.hot.style.fillOpacity = Math.min(1, Math.sqrt(values[i] / top)).toFixed(4);
+          if (shape.title)
+            shape.title.textContent = `${scene.names[i]}: ${words ? words + " " : ""}${percent(values[i])}`;
+        });
+    },
+    agent(position) {
+      agent.setAttribute("visibility", position < 0 ? "hidden" : "visible");
+      if (position >= 0) {
+        agent.setAttribute("cx", places[2 * position]);
+        agent.setAttribute("cy", places[2 * position + 1]);
+      }
+    },
+  };
+}
+
+function drawCells(world, base, shapes, heat) {
+  const { scene, places, count } = world;
+  if (count <= LARGE)
+    for (let i = 0; i < count; i++) {
+      const box = { x: (places[2 * i] - 0.5).toFixed(2), y: (places[2 * i + 1] - 0.5).toFixed(2), width: 1, height: 1 };
+      const cell = make("rect", { ...box, class: "cell" }, base);
+      if (heat) shapes.push({ hot: make("rect", { ...box, fill: tint(heat), class: "hot" }, base) });
+      else shapes.push({ hot: cell });
+      shapes[i].title = make("title", {}, shapes[i].hot, scene.names[i]);
+    }
+  else make("rect", { x: 0, y: 0, width: scene.width, height: scene.height, fill: "var(--card)" }, base);
+  let walls = "";
+  for (let i = 0; i < scene.walls.length; i += 2) walls += `M${scene.walls[i + 1]} ${scene.walls[i]}h1v1h-1z`;
+  make("path", { d: walls, class: "wall" }, base);
+  make(
+    "path",
+    {
+      d: scene.closed.map((i) => `M${places[2 * i] - 0.5} ${places[2 * i + 1] - 0.5}h1v1h-1z`).join(""),
+      class: "closed",
+    },
+    base,
+  );
+  make("rect", { x: 0, y: 0, width: scene.width, height: scene.height, class: "frame" }, base);
+}
+
+function drawGraph(world, base, shapes, heat) {
+  const { scene, places, count } = world;
+  for (let e = 0; e < scene.edges.length; e += 2) {
+    const [i, j] = [scene.edges[e], scene.edges[e + 1]];
+    if (i !== j)
+      make(
+        "line",
+        { x1: places[2 * i], y1: places[2 * i + 1], x2: places[2 * j], y2: places[2 * j + 1], class: "edge" },
+        base,
+      );
+  }
+  for (let i = 0; i < count; i++) {
+    make("circle", { cx: places[2 * i], cy: places[2 * i + 1], r: NODE, class: "node" }, base);
+    const hot = make(
+      "circle",
+      { cx: places[2 * i], cy: places[2 * i + 1], r: NODE, class: "hot", fill: heat ? tint(heat) : "var(--card)" },
+      base,
+    );
+    hot.style.fillOpacity = 0;
+    shapes.push({ hot, title: make("title", {}, hot, scene.names[i]) });
+  }
+}
+
+// A large grid's heat as one picture, a pixel a cell.
+function pixels(world, svg) {
+  const { scene, places, count } = world;
+  const paper = document.createElement("canvas");
+  paper.width = scene.width;
+  paper.height = scene.height;
+  const pen = paper.getContext("2d");
+  const image = make("image", { x: 0, y: 0, width: scene.width, height: scene.height, class: "hot" }, svg);
+  image.style.imageRendering = "pixelated";
+  return (values, top, heat) => {
+    const shade = getComputedStyle(document.documentElement).getPropertyValue(`--${heat}`).trim();
+    const [r, g, b] = [1, 3, 5].map((k) => parseInt(shade.slice(k, k + 2), 16));
+    const field = pen.createImageData(paper.width, paper.height);
+    for (let i = 0; i < count; i++) {
+      const at = 4 * (Math.floor(places[2 * i + 1]) * paper.width + Math.floor(places[2 * i]));
+      field.data.set([r, g, b, 255 * Math.min(1, Math.sqrt(values[i] / top))], at);
+    }
+    pen.putImageData(field, 0, 0);
+    image.setAttribute("href", paper.toDataURL());
+  };
+}
+
+function drawRanges(world, svg, heat) {
+  const { scene, places, count } = world;
+  const covering = Array.from({ length: count }, () => []);
+  scene.ranges.forEach((range, number) => range.at.forEach((i) => covering[i].push(number)));
+  // Cells in four steps of depth, by how often the sensor reports there.
+  const path = scene.ranges.map(() => ["", "", "", ""]);
+  const share = scene.ranges.map(
+    (range) => new Map(range.at.map((i, k) => [i, range.shares[range.shares.length > 1 ? k : 0] / 100])),
+  );
+  const step = (sensor, i) => Math.min(3, Math.floor(4 * share[sensor].get(i)));
+  covering.forEach((sensors, i) =>
+    sensors.forEach((sensor, k) => {
+      const [x, y] = [places[2 * i], places[2 * i + 1]];
+      if (!scene.grid) {
+        make(
+          "circle",
+          {
+            cx: x,
+            cy: y,
+            r: NODE + 0.06 + 0.06 * k,
+            fill: "none",
+            stroke: tint(scene.ranges[sensor].colour),
+            "stroke-width": 0.04,
+          },
+          svg,
+        );
+      } else if (heat && count <= 900) {
+        const inset = 0.06 + 0.07 * k,
+          side = 1 - 2 * inset;
+        path[sensor][3] += `M${(x - 0.5 + inset).toFixed(2)} ${(y - 0.5 + inset).toFixed(2)}h${side}v${side}h${-side}z`;
+      } else {
+        const part = 1 / sensors.length;
+        path[sensor][step(sensor, i)] +=
+          `M${(x - 0.5 + k * part).toFixed(3)} ${(y - 0.5).toFixed(2)}h${part.toFixed(3)}v1h${(-part).toFixed(3)}z`;
+      }
+    }),
+  );
+  if (!scene.grid) return;
+  scene.ranges.forEach((range, number) =>
+    path[number].forEach((d, depth) => {
+      if (!d) return;
+      const fill = { fill: tint(range.colour), "fill-opacity": ((heat ? 0.14 : 0.32) * (depth + 1)) / 4 };
+      const look =
+        heat && count <= 900 ? { fill: "none", stroke: tint(range.colour), "stroke-width": 0.05, opacity: 0.75 } : fill;
+      make("path", { d, class: "range", "pointer-events": "none", ...look }, svg);
+    }),
+  );
+}
+
+// Areas by their borders, which leave what is inside to see; what is to be avoided is hatched as well, small areas have
+// signs.
+function drawMarks(world, svg, heat, plain) {
+  const { scene, places, marks } = world;
+  const roles = (i) => marks.filter((mark) => mark.at.includes(i)).length;
+  for (const area of scene.areas) {
+    if (!scene.grid) break;
+    if (area.role === "avoid") {
+      const hatch = area.at
+        .map((i) => {
+          const [x, y] = [places[2 * i] - 0.5, places[2 * i + 1] - 0.5];
+          return `M${x} ${y + 0.5}l0.5 -0.5M${x} ${y + 1}l1 -1M${x + 0.5} ${y + 1}l0.5 -0.5`;
+        })
+        .join("");
+      make(
+        "path",
+        {
+          d: hatch,
+          stroke: tint(area.colour),
+          "stroke-width": 0.05,
+          opacity: 0.55,
+          fill: "none",
+          "pointer-events": "none",
+          class: "hatch",
+        },
+        svg,
+      );
+    }
+    let border = "";
+    for (let k = 0; k < area.lines.length; k += 4)
+      border += `M${area.lines[k]} ${area.lines[k + 1]}L${area.lines[k + 2]} ${area.lines[k + 3]}`;
+    if (border)
+      make(
+        "path",
+        {
+          d: border,
+          stroke: tint(area.colour),
+          "stroke-width": Math.max(0.12, scene.width / 250),
+          "stroke-linecap": "square",
+          fill: "none",
+          "pointer-events": "none",
+          class: "area",
+        },
+        svg,
+      );
+  }
+  const big = scene.grid ? Math.max(1, Math.max(scene.width, scene.height) / 13) : 1;
+  const seen = new Map();
+  for (const { sign, colour, at } of marks)
+    for (const i of at) {
+      const nth = seen.get(i) || 0;
+      seen.set(i, nth + 1);
+      const x = places[2 * i] + (scene.grid ? -0.34 + 0.24 * nth : 0.17 * (nth - (roles(i) - 1) / 2));
+      const y = places[2 * i + 1] + (scene.grid ? -0.22 : 0.1);
+      make(
+        "text",
+        {
+          x,
+          y,
+          "font-size": (scene.grid ? (plain ? 0.5 : 0.3) : 0.22) * big,
+          "font-weight": 700,
+          "text-anchor": "middle",
+          fill: tint(colour),
+          "pointer-events": "none",
+          "paint-order": "stroke",
+          stroke: "var(--paper)",
+          "stroke-width": heat ? 0.06 * big : 0,
+          "stroke-linejoin": "round",
+        },
+        svg,
+        sign,
+      );
+    }
+}
+
+function drawNames(world, svg) {
+  const { scene, places, count } = world;
+  const small = count > 15;
+  for (let i = 0; i < count; i++)
+    make(
+      "text",
+      {
+        x: places[2 * i],
+        y: places[2 * i + 1] + NODE + (small ? 0.17 : 0.25),
+        "font-size": small ? 0.14 : 0.16,
+        "text-anchor": "middle",
+        "paint-order": "stroke",
+        stroke: "var(--paper)",
+        "stroke-width": 0.05,
+      },
+      svg,
+      short(scene.names[i], small ? 11 : 18),
+    );
+}
+
+// The key to a scene; more: further entries; withRanges: the sensors too.
+export function sceneKey(world, parent, more, withRanges) {
+  const { scene } = world;
+  const entries = withRanges
+    ? scene.ranges.map((r) => ({ text: `sensor ${r.name} (reports ${percent(r.rate)})`, colour: r.colour }))
+    : [];
+  if (scene.starts.length) entries.push({ sign: "S", colour: "blue", text: "start" });
+  for (const { sign, colour, name, role } of scene.areas)
+    entries.push({
+      sign,
+      colour,
+      border: !sign,
+      hatch: role === "avoid",
+      text: role === "absorbing" ? "absorbing, no reward" : name,
+    });
+  if (scene.closed.length) entries.push({ colour: "faint", solid: true, text: "never entered" });
+  return key(parent, entries.concat(more));
+}
