@@ -36,7 +36,7 @@ export async function api(method, path, body) {
   return answer;
 }
 
-// Send something while the page is left; nobody waits for an answer.
+// Send a request while the page is left, without waiting for its answer.
 export function sendLast(method, path, body) {
   fetch(path, { ...options(method, body), keepalive: true });
 }
