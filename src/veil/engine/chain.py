@@ -20,7 +20,8 @@ from .buffers import keep_pages
 from .compile import build
 from .followed import Followed, follow
 from .hidden import Hidden, observed
-from .kernel import Matrix
+from .kernel import Matrix, narrowed
+from .products import add_product
 from .written import Written
 
 _SMALL_LABEL = 2**22  # a dense label of this size costs nothing; beyond, the values are counted
@@ -235,16 +236,18 @@ def sum_by_cell(hidden: Hidden, values: Float[np.ndarray, "*B N A"]) -> Float[np
     """Sums over the hidden states that the agent cannot tell apart."""
     if hidden.rows_are_states:
         return values
-    cells, states = hidden.num_cells, hidden.num_states
     gather = memo(hidden, sum_by_cell, lambda: _gather(hidden))
-    turned = np.moveaxis(values, -2, 0)
-    return np.moveaxis((gather @ turned.reshape(states, -1)).reshape(cells, *turned.shape[1:]), 0, -2)
+    turned = np.ascontiguousarray(np.moveaxis(values, -2, 0))
+    found = np.zeros((hidden.num_cells, *turned.shape[1:]))
+    columns = turned.reshape(hidden.num_states, -1), found.reshape(hidden.num_cells, -1)
+    add_product(gather.indptr, gather.indices, gather.data, *columns)
+    return np.moveaxis(found, 0, -2)
 
 
 def _gather(hidden: Hidden) -> sp.csr_array:
     """A one for each hidden state, in the row of its cell."""
     places = (hidden.cell, np.arange(hidden.num_states))
-    return sp.csr_array((np.ones(hidden.num_states), places), shape=(hidden.num_cells, hidden.num_states))
+    return narrowed(sp.csr_array((np.ones(hidden.num_states), places), shape=(hidden.num_cells, hidden.num_states)))
 
 
 def sum_over(terms):

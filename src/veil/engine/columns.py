@@ -190,7 +190,7 @@ class _Lane:
                 emission = self._emission(
                     emitter, time, rows, weight, self._buffer("more", len(here)) if number else here
                 )
-                emission *= matrix.product(messages, rows)
+                emission *= matrix.product(messages, rows, self._buffer("product", len(here)))
                 if number:
                     here += emission
         return result
@@ -217,8 +217,10 @@ class _Lane:
                 self._note(time, number, pattern.outer(left, inside))
             matrix = self.steps.matrices(time, turned=False)[number]
             for rows in self._blocks(len(out)):
-                product = matrix.product(inside, rows)
-                out[rows] = out[rows] + product if number else product
+                if number:
+                    out[rows] += matrix.product(inside, rows, self._buffer("product", rows.stop - rows.start))
+                else:
+                    matrix.product(inside, rows, out[rows])
         return out
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -229,7 +231,7 @@ class _Lane:
             matrix = self.steps.matrices(time, turned=True)[number]
             for rows in self._blocks(len(inside)):
                 emission = self._emission(emitter, time, rows, weight, inside[rows])
-                product = matrix.product(slope, rows)
+                product = matrix.product(slope, rows, self._buffer("product", len(emission)))
                 product *= emission
                 result[rows] += product
                 emission *= messages[rows]

@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
+from .products import add_product, add_turned_product
+
 Matrix = np.ndarray | sp.csr_array
 
 # Dense products win on small or well-filled chains; beyond, the sparse pass never forms an N × N matrix.
@@ -27,6 +29,14 @@ class Kernel(Protocol):
     @cached_property
     def stacked(self) -> Matrix:
         """`P(x'|x,a)` as one matrix with a row for each pair, pair `(x, a)` in row `x · A + a`."""
+        ...
+
+    def pull(self, values: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "B A N"]:
+        """`Σ_x' P(x'|x,a) values(x')`, for each row to the last bit what it is alone."""
+        ...
+
+    def push(self, flows: Float[np.ndarray, "B A N"]) -> Float[np.ndarray, "B N"]:
+        """`Σ_x,a flows(a,x) P(x'|x,a)`, likewise."""
         ...
 
     def mix(self, weights: Float[np.ndarray, "N A"]) -> Matrix:
@@ -56,6 +66,15 @@ class DenseKernel:
     def stacked(self) -> Float[np.ndarray, "N*A N"]:
         """See `Kernel`."""
         return np.ascontiguousarray(self.array.transpose(1, 0, 2)).reshape(-1, self.num_states)
+
+    def pull(self, values: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        flat = self.array.reshape(-1, self.num_states)  # a product of all rows together would round otherwise
+        return np.matmul(flat, values[:, :, None]).reshape(len(values), *self.array.shape[:2])
+
+    def push(self, flows: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        return np.matmul(flows.reshape(len(flows), 1, -1), self.array.reshape(-1, self.num_states))[:, 0]
 
     def mix(self, weights: np.ndarray) -> np.ndarray:
         """See `Kernel`."""
@@ -100,6 +119,26 @@ class SparseKernel:
         result.eliminate_zeros()
         return result
 
+    @cached_property
+    def _by_action(self) -> sp.csr_array:
+        """The same with pair `(x, a)` in row `a · N + x`, so that what is found for an action lies together."""
+        rows = np.arange(self.num_states * self.num_actions).reshape(-1, self.num_actions)
+        return narrowed(self.stacked[rows.T.ravel()])
+
+    def pull(self, values: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        found, matrix = np.zeros((len(values), self.num_actions, self.num_states)), self._by_action
+        for row, out in zip(np.ascontiguousarray(values), found, strict=True):
+            add_product(matrix.indptr, matrix.indices, matrix.data, row, out.reshape(-1))
+        return found
+
+    def push(self, flows: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        found, matrix = np.zeros((len(flows), self.num_states)), self._by_action
+        for row, out in zip(flows.reshape(len(flows), -1), found, strict=True):
+            add_turned_product(matrix.indptr, matrix.indices, matrix.data, row, out)
+        return found
+
     def mix(self, weights: np.ndarray) -> sp.csr_array:
         """See `Kernel`; the result keeps the shared pattern."""
         data = np.einsum("ea,ea->e", self.probabilities, weights[self.rows])
@@ -118,6 +157,13 @@ class SparseKernel:
         """See `Kernel`."""
         sums = sp.csr_array((outer, np.arange(len(outer)), self.indptr), shape=(self.num_states, len(outer)))
         return sums @ self.probabilities
+
+
+def narrowed(matrix: sp.csr_array) -> sp.csr_array:
+    """The matrix with indices of 32 bits where they suffice: products read them as often as the numbers."""
+    if max(matrix.nnz, num_columns(matrix)) < 2**31:
+        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return matrix
 
 
 def num_rows(matrix: sp.csr_array) -> int:

@@ -375,7 +375,7 @@ def _sweep(problem: Problem, actions: Int[np.ndarray, "T C"], sign: float) -> tu
     paid = replace(paid, reward=sign * paid.reward)
     states, rows = np.arange(hidden.num_states), np.arange(problem.num_cells)
     for time in range(problem.horizon - 1, -1, -1):
-        each = expected_values(hidden, paid, values[None])[0]
+        each = expected_values(hidden, paid, values[None])[0].T
         pooled = sum_by_cell(hidden, occupied[time][:, None] * each)
         pooled = np.where(mask, pooled, -np.inf)
         better = pooled.max(axis=1) > pooled[rows, actions[time]]  # a state never met keeps its action

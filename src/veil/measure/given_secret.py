@@ -129,5 +129,5 @@ def _ahead(chain: Chain, paid: Paid) -> Float[np.ndarray, " N"]:
         return solve_discounted(hidden.kernel.mix(weights), paid.discount, np.sum(weights * paid.reward, axis=1))
     values = paid.last
     for time in range(hidden.horizon - 1, hidden.split_time - 1, -1):
-        values = np.sum(chain.weights(time) * expected_values(hidden, paid, values[None])[0], axis=1)
+        values = np.sum(chain.weights(time) * expected_values(hidden, paid, values[None])[0].T, axis=1)
     return values

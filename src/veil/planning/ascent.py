@@ -41,8 +41,10 @@ MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
 # search.
 _CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, _FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
 _IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
+_AT_MOST = 1e-9  # bits from the most that can be hidden, at which a search on exact values ends
 _RISING_BITS = 5e-3  # a check that gains less is no progress
 _INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing
+_RESTORING, _RESTORED = 8, 1e-5  # steps that make a candidate feasible at most, and the slack at which they aim
 _MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the bounds too
 _KEPT_SHARE = (
     1e-3  # of the uniform policy in an answer that a search goes back to: with more it would be another policy
@@ -339,7 +341,7 @@ class Ascent:
         score, newest, gained = before, -np.inf, dict[str, Any]()
         number = min(state.leader, len(state.theta) - 1)
         for theta in (state.average[number], state.theta[number]):
-            table, kept = self._contender(theta)
+            table, kept = self._contender(theta, state.square[number])
             found = self._score(table, sequences)
             newest = max(newest, found)
             if found > score:
@@ -366,7 +368,11 @@ class Ascent:
         noisy = state.batch > self._first_batch or state.exploring or state.iteration - state.begun > 4 * _DOUBLED_AFTER
         if rising or not noisy:
             return state
-        if state.aside and math.isfinite(self.objective.clock.time_limit) and not self._is_near_most(state):
+        if (
+            state.aside
+            and math.isfinite(self.objective.clock.time_limit)
+            and not self._is_near_most(state, 4 * _RISING_BITS)
+        ):
             theta, multiplier = state.aside[0], state.aside_multiplier[:1]
             return self._taken_up(
                 state, theta, multiplier, aside=state.aside[1:], left=state.aside_multiplier[1:], exploring=1
@@ -400,10 +406,11 @@ class Ascent:
             idle=state.idle,
         )
 
-    def _is_near_most(self, state: AscentState) -> bool:
+    def _is_near_most(self, state: AscentState, within: float) -> bool:
+        """Whether the best answer so far is within so many bits of what can be hidden at most."""
         objective = self.objective
         most = objective.most_bits if objective.weight > 0 else 0.0
-        return not objective.has_terms and state.best_score > most - 4 * _RISING_BITS
+        return bool(objective.weight) and not objective.has_terms and state.best_score > most - within
 
     def _until_check(self, state: AscentState, sequences: int) -> int:
         """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
@@ -414,12 +421,41 @@ class Ascent:
     def _sequences_of_check(self, state: AscentState) -> int:
         return int(np.clip(_SHARE_OF_CHECKS * (state.iteration - state.begun) * state.batch, *_CHECKED))
 
-    def _contender(self, theta: Any) -> tuple[Any, Any]:
+    def _contender(self, theta: Any, square: Any) -> tuple[Any, Any]:
         """The policy of parameters `(1, R, A)` as it may be the answer: made feasible, or where it cannot be mixed as it is."""
-        tables = self.parameters.tables(theta)
         if not self.parameters.mixes:
-            return tables[0], theta[0]
-        return self._mended(tables[0], self._safe), np.zeros((0, 0))
+            return self.parameters.tables(theta)[0], theta[0]
+        return self._mended(self.parameters.tables(self._restored(theta, square))[0], self._safe), np.zeros((0, 0))
+
+    def _restored(self, theta: Any, square: Any) -> Any:
+        """Parameters moved to the nearest ones that meet the bounds on quantities, which costs fewer bits than a mixture.
+
+        Near means in Adam's metric, by Newton's steps: what moves most is what the bits depend on least.
+        """
+        objective, parameters, count = self.objective, self.parameters, self.objective.num_constraints
+        exact = np.zeros(count - objective.num_bits, dtype=bool)
+        if not len(exact):
+            return theta
+        for _ in range(_RESTORING):
+            objective.clock.check()
+            tables = parameters.tables(theta)
+            found = objective.sums(tables)
+            if found.slack.min() >= 0:
+                break
+            jacobian = parameters.pull_back(theta, tables, found.slack_gradient)
+            moments = replace(Moments.none(theta, exact, 0), square=square, count=1)
+            step, _ = first_order_step(
+                moments,
+                0 * theta,
+                found.slack - _RESTORED,
+                jacobian,
+                exact,
+                rate=1.0,
+                decays=self._decays,
+                returned=1.0,
+            )
+            theta = parameters.bounded(theta + step)
+        return theta
 
     def _mended(self, table: Any, safe: Any) -> Any:
         """The table with about the least share of the safe one that makes the quantities suffice."""
@@ -445,9 +481,9 @@ class Ascent:
     # The end.
 
     def is_done(self, state: AscentState) -> bool:
-        """Whether all iterations were made, or the last checks found nothing better."""
+        """Whether all iterations were made, nothing better can be found, or the last checks found nothing better."""
         if not self.objective.is_sampled or state.phase == DONE:
-            return state.phase == DONE
+            return state.phase == DONE or self._is_near_most(state, _AT_MOST)
         asked = self._options.iterations is not None
         stalled = state.idle >= _IDLE_CHECKS and state.batch >= MOST_BATCH
         return state.iteration >= self.schedule.total or (not asked and stalled)

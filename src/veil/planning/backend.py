@@ -83,6 +83,11 @@ class Sum:
         return Estimate(bits, total, errors)
 
 
+def array_module(array: Any) -> Any:
+    """NumPy, or JAX for arrays that lie on its devices."""
+    return np if isinstance(array, np.ndarray) else array.__array_namespace__()
+
+
 def samples_of(backend: Backend) -> list[Backend]:
     """The backends of samples that a backend is made of."""
     if isinstance(backend, Sum):

@@ -17,6 +17,9 @@ from jaxtyping import Bool, Float
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
 
+from .backend import array_module
+from .parameters import over_actions
+
 # Adam's decays: exact gradients need little momentum, with more they end in poorer optima; those of samples are averaged over
 # about ten steps (measured on small problems and on floors of rooms, where neither choice matters much).
 DECAYS = {False: (0.5, 0.9), True: (0.9, 0.99)}
@@ -65,11 +68,13 @@ def first_order_step(
     rate: float,
     decays: tuple[float, float],
     num_least: int = 0,
+    returned: float = RETURNED,
 ) -> tuple[Any, Moments]:
     """The step of parameters `(B, R, A)`, and the moments after it.
 
     **Arguments:** `gradient` of the score, `(B, R, A)`; `slack`, `(B, K)`; `jacobian`: gradients of the slacks, `(B, K, R, A)`;
-    `noisy`: which slacks are estimates, whose gradients are averaged over steps; `rate` and `decays`: Adam's.
+    `noisy`: which slacks are estimates, whose gradients are averaged over steps; `rate` and `decays`: Adam's; `returned`:
+    the share of a missed bound that the step makes good.
 
     Cost: linear in the parameters times `K²`; a quadratic program of K numbers for each policy.
     """
@@ -85,13 +90,18 @@ def first_order_step(
     objective, bounds = mean[:, 0] / (1 - first**count), jacobian
     if noisy.any():
         bounds = _joined(mean[:, 1:] / (1 - first**count), jacobian[:, ~noisy])  # noisy slacks come first
-    found = _multipliers(metric, objective, bounds, np.clip(slack, None, _LARGEST_SLACK), num_least)
+    found = _multipliers(metric, objective, bounds, np.clip(slack, None, _LARGEST_SLACK), num_least, returned)
     step = metric * (objective + _combined(found, bounds)) if found.shape[1] else metric * objective
-    size = abs(step).max(axis=-1, keepdims=True)
-    longest = _LONGEST * rate
-    step = step * (longest / (longest + (size - longest).clip(0.0)))
+    step = step * _shortened(step, _LONGEST * rate)
     share = 1.0 if not moments.count else _SMOOTHED
     return step, Moments(mean, square, moments.multiplier + share * (found - moments.multiplier), count)
+
+
+def _shortened(step: Any, longest: float) -> Any:
+    """The factors that leave no logit a longer step."""
+    on_host = isinstance(step, np.ndarray)
+    size = over_actions(np.maximum, np.abs(step)) if on_host else abs(step).max(axis=-1, keepdims=True)
+    return longest / (longest + (size - longest).clip(0.0))
 
 
 def _metric(square: Any, rate: float) -> Any:
@@ -102,19 +112,22 @@ def _metric(square: Any, rate: float) -> Any:
 
 
 def _multipliers(
-    metric: Any, objective: Any, bounds: Any, slack: Float[np.ndarray, "B K"], num_least: int
+    metric: Any,
+    objective: Any,
+    bounds: Any,
+    slack: Float[np.ndarray, "B K"],
+    num_least: int,
+    returned: float,
 ) -> Float[np.ndarray, "B K"]:
     """The multipliers of the step: `argmin ½ μᵀ (J D Jᵀ) μ − qᵀ μ` with `q = wanted − J D m`, over possible ones."""
     count = slack.shape[1]
     if not count:
         return slack
-    scaled = metric[:, None] * bounds
     flat = bounds.reshape(len(slack), count, -1)
-    forms = np.asarray(scaled.reshape(len(slack), count, -1) @ flat.swapaxes(1, 2), dtype=float)
-    gained = np.asarray(
-        (scaled.reshape(len(slack), count, -1) @ objective.reshape(len(slack), -1, 1))[..., 0], dtype=float
-    )
-    wanted = np.where((slack > 0) | (np.arange(count) < num_least), -slack, -RETURNED * slack)
+    scaled = metric.reshape(len(slack), 1, -1) * flat
+    forms = np.asarray(scaled @ flat.swapaxes(1, 2), dtype=float)
+    gained = np.asarray((scaled @ objective.reshape(len(slack), -1, 1))[..., 0], dtype=float)
+    wanted = np.where((slack > 0) | (np.arange(count) < num_least), -slack, -returned * slack)
     if count == 1 and not num_least:
         form = forms[:, 0]
         return np.where(form > 0, np.maximum(0.0, wanted - gained) / np.where(form > 0, form, 1.0), 0.0)
@@ -164,5 +177,4 @@ def _combined(weights: Float[np.ndarray, "B K"], arrays: Any) -> Any:
 
 def _joined(one: Any, other: Any) -> Any:
     """Two arrays along the second axis, on the host or on a device."""
-    module = np if isinstance(one, np.ndarray) else one.__array_namespace__()
-    return module.concat([one, other], axis=1) if other.shape[1] else one
+    return array_module(one).concat([one, other], axis=1) if other.shape[1] else one

@@ -18,7 +18,7 @@ from ..common.workers import ALONE, Team
 from ..engine.feasibility import Target, other_targets, quantity_range
 from ..engine.return_range import return_extremes, threshold
 from ..problem.return_rounding import return_rounding
-from .backend import Backend, Draw, Estimate, Sum, Tables, evaluated, samples_of
+from .backend import Backend, Draw, Estimate, Sum, Tables, array_module, evaluated, samples_of
 from .policy_class import Space
 from .values import Values
 
@@ -268,9 +268,10 @@ class _Parts:
         wanted = {0} | {one.quantity for one in objective.others} | {number for _, number in objective.terms}
         numbers = tuple(sorted(wanted))
         space = objective.space
+        self._gradients: dict[int, Any] = {}
         if gradient:
             values, gradients = space.sums_and_gradients(tables, numbers)
-            self._gradients = dict(zip(numbers, gradients, strict=True))
+            self._gradients |= zip(numbers, gradients, strict=True)
         else:
             values = space.sums(tables, numbers)
         self._sums = dict(zip(numbers, values, strict=True))
@@ -287,8 +288,7 @@ class _Parts:
             slack[:num_least] = [one - least for one in slack[:num_least]]
         empty: Any = np.zeros((count, 0))
         if self._gradient:
-            stack = _module(tables).stack
-            slack_gradient = stack(gradients, axis=1) if gradients else np.zeros((count, 0, *tables.shape[1:]))
+            slack_gradient = _stacked(tables, gradients)
         else:
             score_gradient, slack_gradient = empty, empty
         return Values(
@@ -301,7 +301,8 @@ class _Parts:
             num_least=num_least,
         )
 
-    def _slacks(self) -> tuple[list[np.ndarray], list[Any]]:
+    def _slacks(self) -> tuple[list[np.ndarray], list[tuple[float, Any]]]:
+        """The slacks, and of each a factor and what its gradient is when multiplied by it."""
         objective = self._objective
         slack, gradients = [], []
         for number, one in enumerate(objective.channels.wanted):
@@ -309,31 +310,30 @@ class _Parts:
             assert column is not None
             margin = 0.0 if number < len(objective.channels.least) else self._errors * column.errors
             slack.append(one.sign * (column.bits - one.bits) - margin)
-            gradients.append(one.sign * column.gradient if self._gradient else None)
+            gradients.append((one.sign, column.gradient))
         more, more_gradients = self._return_slacks()
         slack, gradients = slack + more, gradients + more_gradients
         for one in objective.others:
             slack.append(one.sign / one.unit * (self._sums[one.quantity] - one.bound))
-            gradients.append(one.sign / one.unit * self._gradients[one.quantity] if self._gradient else None)
+            gradients.append((one.sign / one.unit, self._gradients.get(one.quantity)))
         return slack, gradients
 
-    def _return_slacks(self) -> tuple[list[np.ndarray], list[Any]]:
+    def _return_slacks(self) -> tuple[list[np.ndarray], list[tuple[float, Any]]]:
         objective = self._objective
         if not objective.num_returns:
             return [], []
         if len(objective.starts) == 1:
-            gradient = self._gradients[0] / objective.unit if self._gradient else None
-            return [(self._sums[0] - objective.aim) / objective.unit], [gradient]
+            return [(self._sums[0] - objective.aim) / objective.unit], [(1 / objective.unit, self._gradients.get(0))]
         space, count, batch = objective.space, len(objective.starts), len(self._tables)
         tables, starts = np.repeat(self._tables, count, axis=0), np.tile(objective.starts, (batch, 1))
         found: Any = [None] * count
         if self._gradient:
             values, gradients = space.sums_and_gradients(tables, (0,), starts=starts)
-            found = np.moveaxis(gradients[0].reshape(batch, count, *space.shape) / objective.unit, 1, 0)
+            found = np.moveaxis(gradients[0].reshape(batch, count, *space.shape), 1, 0)
         else:
             values = space.sums(tables, (0,), starts=starts)
         slack = (values[0].reshape(batch, count) - objective.aim) / objective.unit
-        return list(slack.T), list(found)
+        return list(slack.T), [(1 / objective.unit, one) for one in found]
 
     def _score(self) -> tuple[np.ndarray, Any]:
         """What is maximised: the bits, unless the least of several is, with its gradient; and all terms."""
@@ -370,9 +370,18 @@ def _plus(total: Any, factor: float, more: Any) -> Any:
     return factor * more if total is None else total + factor * more
 
 
-def _module(array: Any) -> Any:
-    """NumPy, or JAX for arrays that lie on its devices."""
-    return np if isinstance(array, np.ndarray) else array.__array_namespace__()
+def _stacked(tables: Tables, gradients: Sequence[tuple[float, Any]]) -> Any:
+    """The products of factors and gradients along a second axis; on the host without arrays in between, which cost as much."""
+    if not isinstance(tables, np.ndarray):
+        return (
+            array_module(tables).stack([factor * one for factor, one in gradients], axis=1)
+            if gradients
+            else (np.zeros((len(tables), 0, *tables.shape[1:])))
+        )
+    found = np.empty((len(tables), len(gradients), *tables.shape[1:]))
+    for number, (factor, one) in enumerate(gradients):
+        np.multiply(one, factor, out=found[:, number])
+    return found
 
 
 def make_objective(

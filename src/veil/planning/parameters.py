@@ -12,6 +12,8 @@ from .policy_class import Space
 LOWEST = -40.0
 """Logits below the largest by this much are zero but for rounding."""
 
+_FEW_ACTIONS = 16  # NumPy's reduction begins anew for each row
+
 _SHARE, _RANDOM_ACTIONS = (
     0.02,
     0.2,
@@ -28,6 +30,16 @@ def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float | None 
     share = least_share(space) if share is None else share
     uniform = space.available / space.available.sum(axis=1, keepdims=True)
     return np.where(space.available, natural_log((1 - share) * table + share * uniform), 0.0)
+
+
+def over_actions(combine: np.ufunc, values: Float[np.ndarray, "*B A"]) -> Float[np.ndarray, "*B 1"]:
+    """Sums or maxima over actions: of few actions one after the other, which takes a fifth of the time of a reduction."""
+    if values.shape[-1] > _FEW_ACTIONS:
+        return combine.reduce(values, axis=-1, keepdims=True)
+    found = values[..., :1].copy()
+    for action in range(1, values.shape[-1]):
+        combine(found, values[..., action : action + 1], out=found)
+    return found
 
 
 class Parameters(Protocol):
@@ -78,12 +90,14 @@ class TableParameters:
     def used(self, gradient: Any) -> Any:
         """The rows of arrays `(…, T, C, A)` that are parameters, `(…, R, A)`."""
         flat = gradient.reshape(*gradient.shape[:-3], gradient.shape[-3] * gradient.shape[-2], self._actions)
-        return flat if self._whole else flat[..., self.rows, :]
+        return flat if self._whole else np.take(flat, self.rows, axis=-2)  # a third of the time of indexing
 
     def softmax(self, theta: Float[np.ndarray, "B R A"]) -> Float[np.ndarray, "B R A"]:
         """The rows of parameters; an action that is not available has probability 0."""
-        weights = np.where(self.open, np.exp(theta - theta.max(axis=-1, keepdims=True)), 0.0)
-        weights /= weights.sum(axis=-1, keepdims=True)
+        weights = theta - over_actions(np.maximum, theta)
+        np.exp(weights, out=weights)
+        weights *= self.open
+        weights /= over_actions(np.add, weights)
         return weights
 
     def tables(self, theta: Float[np.ndarray, "B R A"]) -> Tables:
@@ -99,13 +113,14 @@ class TableParameters:
         """See `Parameters`: `π (g − Σ π g)` in each row."""
         rows, gradient = self.used(tables), self.used(gradient)
         rows = rows.reshape(len(rows), *(1,) * (gradient.ndim - rows.ndim), *rows.shape[1:])
-        result = gradient - np.einsum("...a,...a->...", rows, gradient)[..., None]
+        mean = np.einsum("...a,...a->...", rows, gradient)[..., None]
+        result = np.subtract(gradient, mean, out=None if self._whole else gradient)  # what was taken is a copy
         result *= rows
         return result
 
     def bounded(self, theta: Float[np.ndarray, "B R A"]) -> Float[np.ndarray, "B R A"]:
         """See `Parameters`."""
-        return np.maximum(theta - theta.max(axis=-1, keepdims=True), LOWEST)
+        return np.maximum(theta - over_actions(np.maximum, theta), LOWEST)
 
     def of(self, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "R A"]:
         """See `Parameters`."""

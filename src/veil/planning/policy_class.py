@@ -1,6 +1,6 @@
 """What a solver searches: a class of policies as tables over one hidden chain, quick enough for an inner loop."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from ..common.errors import InputError, TooLargeError
 from ..engine.additive import expected_sums, sums_and_gradients
 from ..engine.chain import Chain
 from ..engine.compile import build
-from ..engine.hidden import Hidden
+from ..engine.hidden import Hidden, observed
+from ..engine.paid import Paid
 from ..engine.string_walk import StringBatch
 from ..policy.lift import lifted_table
 from ..policy.markov import MarkovPolicy
@@ -70,24 +71,47 @@ class Space:
 
         return DeviceLayers(self.hidden, self.on_device)
 
+    @cached_property
+    def _summed(self) -> list[tuple[Hidden, Paid]]:
+        """For each quantity the chain on which it is summed, and what is paid on it: without formulas if it needs none."""
+        found, smaller = [(self.hidden, one) for one in self.hidden.paid], observed(self.hidden)
+        if smaller is not self.hidden:
+            plain = [number for number, one in enumerate(self.problem.quantities) if one.register is None]
+            for number, one in zip(plain, smaller.paid, strict=True):
+                found[number] = smaller, one
+        return found
+
+    def _by_chain(self, numbers: Sequence[int], *, whole: bool) -> Iterator[tuple[Hidden, list[int], list[Paid]]]:
+        """Chains, and which of the numbers are summed on each."""
+        chosen = [(self.hidden, self.hidden.paid[one]) if whole else self._summed[one] for one in numbers]
+        for hidden in {id(one): one for one, _ in chosen}.values():
+            places = [place for place, (one, _) in enumerate(chosen) if one is hidden]
+            yield hidden, places, [chosen[place][1] for place in places]
+
     def sums(
         self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
     ) -> Float[np.ndarray, "K B"]:
         """The expected sums of some quantities, by their numbers, for each table."""
         if self.on_device is not None and starts is None:
             return self.layers.sums(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
-        paid = [self.hidden.paid[number] for number in numbers]
-        return expected_sums(self.hidden, tables, paid, stationary=self.stationary, starts=starts)
+        found = np.empty((len(numbers), len(tables)))
+        for hidden, places, paid in self._by_chain(numbers, whole=starts is not None):
+            found[places] = expected_sums(hidden, tables, paid, stationary=self.stationary, starts=starts)
+        return found
 
     def sums_and_gradients(
         self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
-    ) -> tuple[Float[np.ndarray, "K B"], Float[np.ndarray, "K B T C A"]]:
-        """The same with their gradients in the tables."""
+    ) -> tuple[Float[np.ndarray, "K B"], list[Tables]]:
+        """The same with their gradients in the tables, one for each number."""
         if self.on_device is not None and starts is None:
             found: Any = self.layers.sums_and_gradients(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
             return found
-        paid = [self.hidden.paid[number] for number in numbers]
-        return sums_and_gradients(self.hidden, tables, paid, stationary=self.stationary, starts=starts)
+        values, gradients = np.empty((len(numbers), len(tables))), [np.zeros(0)] * len(numbers)
+        for hidden, places, paid in self._by_chain(numbers, whole=starts is not None):
+            values[places], each = sums_and_gradients(hidden, tables, paid, stationary=self.stationary, starts=starts)
+            for place, gradient in zip(places, each, strict=True):
+                gradients[place] = gradient
+        return values, gradients
 
     def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """`π ∝ exp θ` over the available actions; -inf gives an exact zero. Nothing is checked."""

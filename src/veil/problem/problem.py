@@ -311,8 +311,8 @@ class Problem(Value):
     def without_formulas(self) -> "Problem":
         """The same problem without the formulas of constraints that neither its own secret nor the agent follows.
 
-        What its observer knows of its secret is the same, and so are the rows of a policy's table. Of the quantities only the
-        return is left, and of the channels only the problem's own. Itself if there is nothing to leave out.
+        What its observer knows of its secret is the same, and so are the rows of a policy's table. Of the quantities those of
+        rewards alone are left, and of the channels only the problem's own. Itself if there is nothing to leave out.
         """
         if all(one.register is None for one in self.quantities):
             return self
@@ -321,13 +321,14 @@ class Problem(Value):
     def _without_formulas(self) -> "Problem":
         own, defects, first = self.channels[0], Defects("problem"), int(is_threshold(self.constraints))
         given = [Given(None, own.secret, own.observer, own.alone)]
-        channels = resolve(given, self.quantities[:1], self.agent, self.models, defects)
+        plain = tuple(one for one in self.quantities if one.register is None)
+        channels = resolve(given, plain, self.agent, self.models, defects)
         if len(channels[0].table.memory_names) >= len(own.table.memory_names):
             return self
         found = object.__new__(Problem)
         kept = {key: value for key, value in self.__dict__.items() if key not in ("_kept", "_hash", "_sealed")}
         found.__dict__.update(kept)
-        found.channels, found.pairs, found.quantities = channels, (), self.quantities[:1]
+        found.channels, found.pairs, found.quantities = channels, (), plain
         known = next((one for one in self.constraints if isinstance(one, Knows)), None)
         known = known or Knows(self.agent)
         found.constraints, found.bounds = (*self.constraints[:first], known), self.bounds[:first]

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from ...common.memo import memo
 from ..hidden import Hidden
 from ..kernel import Kernel, SparseKernel
+from ..products import add_product
 
 _MOST_ENTRIES = 2**24  # transitions of all times together, 1 GiB; beyond, each step has all of them
 _MOST_KEPT = 2**25  # mixed transitions kept for the lanes of a pass: 256 MiB each way
@@ -23,32 +24,32 @@ _OUTER_NUMBERS = 2**16  # gathered at a time for an outer product, so that they 
 _PADDED = 1.6  # times as many entries as there are transitions, up to which all rows are made equally long
 
 
+@dataclass(frozen=True, eq=False)
 class Matrix:
-    """Numbers on a pattern in CSR format, `(n, m)`; blocks of rows are kept as matrices of their own, on the same numbers."""
+    """Numbers on a pattern in CSR format."""
 
-    def __init__(
+    indptr: Int[np.ndarray, " n+1"]
+    indices: Int[np.ndarray, " e"]
+    data: Float[np.ndarray, " e"]
+
+    def product(
         self,
-        indptr: Int[np.ndarray, " n+1"],
-        indices: Int[np.ndarray, " e"],
-        data: Float[np.ndarray, " e"],
-        columns: int,
-    ):
-        self.indptr, self.indices, self.data, self._columns = indptr, indices, data, columns
-        self._blocks: dict[tuple[int, int], sp.csr_array] = {}
-
-    def product(self, columns: Float[np.ndarray, "m *k"], rows: slice = slice(None)) -> Float[np.ndarray, "n *k"]:
-        """Rows of the product with columns or with one vector."""
+        columns: Float[np.ndarray, "m *k"],
+        rows: slice = slice(None),
+        out: Float[np.ndarray, "n *k"] | None = None,
+    ) -> Float[np.ndarray, "n *k"]:
+        """Rows of the product with columns or with one vector, in C order, written over `out` if it is given."""
         begin, end, _ = rows.indices(len(self.indptr) - 1)
-        block = self._blocks.get((begin, end))
-        if block is None:
-            first, last = int(self.indptr[begin]), int(self.indptr[end])
-            parts = self.data[first:last], self.indices[first:last], self.indptr[begin : end + 1] - first
-            block = self._blocks[begin, end] = sp.csr_array(parts, shape=(end - begin, self._columns))
-        return block @ columns
+        if out is None:
+            out = np.zeros((end - begin, *columns.shape[1:]))
+        else:
+            out.fill(0.0)
+        add_product(self.indptr[begin : end + 1], self.indices, self.data, columns, out)
+        return out
 
     def __matmul__(self, columns: Float[np.ndarray, "m *k"]) -> Float[np.ndarray, "n *k"]:
         """The product with columns or with one vector."""
-        return self.product(columns)
+        return self.product(np.ascontiguousarray(columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ class Pattern:
 
     def contract(self, outer: Float[np.ndarray, " e"]) -> Float[np.ndarray, "n A"]:
         """`Σ_x' P(x'|x,a) outer(x,x')`: the gradient in the weights of `mix`."""
-        return Matrix(self.indptr, self._numbers, outer, len(outer)) @ self.probabilities
+        return Matrix(self.indptr, self._numbers, outer) @ self.probabilities
 
     @cached_property
     def _numbers(self) -> Int[np.ndarray, " e"]:
@@ -206,12 +207,10 @@ class ColumnSteps:
         pattern = self.patterns[time]
         order, rows, ends = pattern.turned
         if turned:
-            size = len(pattern.here)
-            return tuple(Matrix(ends, rows, one.data[order], size) for one in self.matrices(time, turned=False))
+            return tuple(Matrix(ends, rows, one.data[order]) for one in self.matrices(time, turned=False))
         weights, emitters = self.weights(time), self.hidden.emitters
         parts = [weights if len(emitters) == 1 else weights * emitter.actions for emitter in emitters]
-        size = len(pattern.there)
-        return tuple(Matrix(pattern.indptr, pattern.column, pattern.mix(part), size) for part in parts)
+        return tuple(Matrix(pattern.indptr, pattern.column, pattern.mix(part)) for part in parts)
 
     def push(self, columns: Float[np.ndarray, "n *k"], time: int) -> Float[np.ndarray, "m *k"]:
         """Distributions one step on, over all events."""
