@@ -18,6 +18,7 @@ from veil.engine.feasibility import Target
 from veil.engine.hidden import Hidden
 from veil.engine.kernel import DenseKernel
 from veil.engine.moves import situations
+from veil.engine.paid import Paid
 from veil.policy.history import HistoryPolicy
 
 Situation = tuple[tuple[int, ...], int, int]
@@ -120,10 +121,16 @@ class PlainGame:
         bits = math.fsum(-w * math.log2(w / sum(row.values())) for row in joint.values() for w in row.values() if w > 0)
         return bits, gained
 
-    def convex_optimum(self, threshold: float | None, further: Sequence[Target] = ()) -> float:
+    def convex_optimum(
+        self,
+        threshold: float | None,
+        further: Sequence[Target] = (),
+        task: Sequence[tuple[float, Paid]] = (),
+    ) -> float:
         """The game's value by CVXPY with Clarabel: one variable for each flow (time, situation, action).
 
-        Of a whole path of states it is that of `H(X_T|h_T) + Σ_t H(X_t|X_{t+1},h_{t+1})`.
+        Of a whole path of states it is that of `H(X_T|h_T) + Σ_t H(X_t|X_{t+1},h_{t+1})`, of a secret with a value at every
+        time that of `Σ_t w_t H(Z_t|h_t)`. `task`: factors of quantities that are added.
         """
         import cvxpy as cp  # pyright: ignore[reportMissingImports]
 
@@ -133,10 +140,11 @@ class PlainGame:
         size = len(place) * actions
         balance = sp.lil_array((len(place), size))
         known, gains = np.zeros(len(place)), np.zeros(size + 1)  # the last place is for what is constant
-        others = np.zeros((len(further), size + 1))
+        extra = [*(one.paid for one in further), *(paid for _, paid in task)]
+        others = np.zeros((len(extra), size + 1))
         ends: dict[Situation, dict[int, float]] = {}
         joint: dict[tuple[Hashable, int], dict[int, float]] = {}
-        path = self.hidden.path is not None
+        path, each = self.hidden.path is not None, self.hidden.each
         for situation, p in self.start.items():
             if self.moves:
                 known[number[0, situation]] = p
@@ -147,8 +155,11 @@ class PlainGame:
                 column = index * actions + a
                 balance[index, column] += 1.0
                 gains[column] = gamma**time * self.hidden.paid[0].reward[situation[1], a]
-                for paid, one in zip(others, further, strict=True):
-                    paid[column] = one.paid.discount**time * one.paid.reward[situation[1], a]
+                for paid, one in zip(others, extra, strict=True):
+                    paid[column] = one.discount**time * one.reward[situation[1], a]
+                if each is not None and each.weights[time] and self.available[situation[1], a]:
+                    cell = joint.setdefault(((time, situation[0]), int(each.value[situation[1]])), {})
+                    cell[column] = float(each.weights[time])
                 for there, p in row:
                     if path:
                         joint.setdefault((there[:2], situation[1]), {})[column] = p
@@ -159,10 +170,10 @@ class PlainGame:
         for (history, x, z), parts in ends.items():
             for column, p in parts.items():
                 gains[column] += gamma**self.hidden.horizon * self.terminal[x] * p
-                for paid, one in zip(others, further, strict=True):
-                    paid[column] += one.paid.discount**self.hidden.horizon * one.paid.terminal[x] * p
+                for paid, one in zip(others, extra, strict=True):
+                    paid[column] += one.discount**self.hidden.horizon * one.terminal[x] * p
                 cell = joint.setdefault((history, x if path else z), {})
-                cell[column] = cell.get(column, 0.0) + p
+                cell[column] = cell.get(column, 0.0) + p * (1.0 if each is None else float(each.weights[-1]))
         top, bottom = sp.lil_array((len(joint), size + 1)), sp.lil_array((len(joint), size + 1))
         for row, (history, _) in enumerate(joint):
             for (other, z), parts in joint.items():
@@ -181,10 +192,11 @@ class PlainGame:
         if threshold is not None:
             constraints.append(gains @ flow >= threshold)
         constraints += [
-            one.sign * (paid @ flow) >= one.sign * one.bound for paid, one in zip(others, further, strict=True)
+            one.sign * (paid @ flow) >= one.sign * one.bound for paid, one in zip(others, further, strict=False)
         ]
         entropy = -cp.sum(cp.rel_entr(sp.csr_array(top) @ flow, sp.csr_array(bottom) @ flow)) / math.log(2)
-        program = cp.Problem(cp.Maximize(entropy), constraints)
+        total = sum(factor * paid for (factor, _), paid in zip(task, others[len(further) :], strict=True))
+        program = cp.Problem(cp.Maximize(entropy + total @ flow if task else entropy), constraints)
         with warnings.catch_warnings():
             # Asked for nine digits it says so where it reaches eight; the comparison is at five.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")

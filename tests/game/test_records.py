@@ -354,7 +354,7 @@ def test_records_and_rules_know_what_cannot_be() -> None:
         table = RecordTable(pairs, [record], [1.0], 2)
         np.testing.assert_array_equal(table.reachable, possible)
         joint = agent.outcome(agent.uniform()).joint
-        np.testing.assert_allclose(table.joint(last_masses(agent), None), joint_of(record, joint), atol=1e-15)
+        np.testing.assert_allclose(table.joint([last_masses(agent)], None), joint_of(record, joint), atol=1e-15)
 
 
 def last_masses(agent: AgentProblem) -> np.ndarray:

@@ -84,7 +84,7 @@ class Growth:
     @property
     def is_value(self) -> bool:
         """Whether the secret is one value, so that what a policy hides can be bounded from below on a graph."""
-        return self.hidden.path is None
+        return self.hidden.path is None and self.hidden.each is None
 
     @property
     def upper(self) -> float:

@@ -91,7 +91,8 @@ def make_pairs(
     `OutOfTime`; `InputError` if the observer has no clock and the memory needs one.
     """
     assert told_at is None or isinstance(memory, (FullHistory, TailEvents)), "other memories number their own nodes"
-    refuse_each_time(hidden)
+    if hidden.each is not None and hidden.each.ahead:
+        refuse_each_time(hidden)
     check_memory(hidden, memory)
     if isinstance(memory, FullHistory):
         _check_tree(hidden, memory_bytes, clock)

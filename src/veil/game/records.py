@@ -59,20 +59,20 @@ class RecordTable(ValueTable):
         )
         self._gathered, self._records = sp.csr_array(gathered[:, pairs.leaf]), records
         self._shape = sum(map(len, records)), width
-        self.reachable = self.joint(np.ones(len(pairs.leaf)), None) > 0
+        self.reachable = self.joint([np.ones(len(pairs.leaf))], None) > 0
 
     def everywhere(self, row: Float[np.ndarray, " Z"]) -> Float[np.ndarray, "r W"]:
         """The rule of observers who hold the values of the joint secret for as likely as this, whatever they have seen."""
         rows = [np.bincount(one.view.value, row, self._shape[1]) for one in self._records]
         return np.repeat(rows, [len(one) for one in self._records], axis=0)
 
-    def joint(self, last: Float[np.ndarray, " n"], arrived: object) -> Float[np.ndarray, "r W"]:
+    def joint(self, masses: Sequence[np.ndarray], arrived: object) -> Float[np.ndarray, "r W"]:
         """`w_j P(Y_j = y, Z_j = z)` from the masses of the last pairs."""
-        return (self._gathered @ last).reshape(self._shape)
+        return (self._gathered @ masses[-1]).reshape(self._shape)
 
-    def at_the_end(self, costs: Float[np.ndarray, "r W"]) -> Float[np.ndarray, " n"]:
+    def at(self, costs: Float[np.ndarray, "r W"], time: int) -> Float[np.ndarray, " n"] | None:
         """The weighted sum of the costs of all records, read at each pair of the last layer."""
-        return self._gathered.T @ costs.ravel()
+        return self._gathered.T @ costs.ravel() if time == self._pairs.hidden.horizon else None
 
 
 class RecordBits:

@@ -196,6 +196,8 @@ class AgentProblem:
             if self._prices:
                 scores += scale * self.bonus(time)
             value, tables[time] = soft_maximum_bits(scores)
+            if (here := self.table.at(costs, time)) is not None:
+                value = value + here
         return Response(float(self.pairs.start @ value), tables)
 
     def best_response(self, costs: Float[np.ndarray, "n Z"], multiplier: float) -> tuple[float, float]:
@@ -218,6 +220,8 @@ class AgentProblem:
             ):  # the first of the largest, as argmax, but faster
                 better = score > value
                 value, earned = np.where(better, score, value), np.where(better, gain, earned)
+            if (here := self.table.at(costs, time)) is not None:
+                value = value + here
         return float(self.pairs.start @ value), float(self.pairs.start @ earned)
 
     def max_return_response(self) -> tuple[float, list[np.ndarray]]:
@@ -239,7 +243,7 @@ class AgentProblem:
     def flows(self, tables: Tables) -> tuple[Outcome, list[Float[np.ndarray, "A n"]]]:
         """The outcome, and `P(pair at t, action)` for each decision."""
         here, earned, bonus = self.pairs.start, 0.0, 0.0
-        flows, arrived = [], []
+        flows, arrived, masses = [], [], [here]
         for time in range(self.horizon):
             flow = tables[time] * here
             earned += float(np.vdot(self.reward(time), flow))
@@ -251,15 +255,17 @@ class AgentProblem:
                 here = np.bincount(apart.pair, weights=arrived[-1], minlength=size)
             else:
                 here = self._forward_steps[time] @ flow.ravel()
+            masses.append(here)
         earned += float(self.terminal @ here)
         bonus += float(np.sum(self.last_bonus() * here)) if self._prices else 0.0
-        return Outcome(self.table.joint(here, arrived), earned, tuple(arrived) if self.arrivals else (), bonus), flows
+        return Outcome(self.table.joint(masses, arrived), earned, tuple(arrived) if self.arrivals else (), bonus), flows
 
     def _at_the_end(
         self, costs: Float[np.ndarray, "n Z"], multiplier: float, scale: float = 1.0
     ) -> Float[np.ndarray, " n"]:
         """What each pair of the last layer is worth."""
-        value = self.table.at_the_end(costs) + multiplier * self.terminal
+        paid = self.table.at(costs, self.horizon)
+        value = multiplier * self.terminal + (0.0 if paid is None else paid)
         return value + scale * self.last_bonus() if self._prices else value
 
     def _ahead(self, time: int, value: np.ndarray, paid: np.ndarray | None = None) -> Float[np.ndarray, "A n"]:

@@ -10,7 +10,7 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.logs import code_lengths_bits, posteriors
 from .pairs import Pairs
 from .responses import AgentProblem
-from .rule_tables import PathTable
+from .rule_tables import ValueTable
 
 Rule = Float[np.ndarray, "..."]
 """A rule or its costs, as the agent's `RuleTable` lays it out: `(n, Z)`, or the entries of a whole path's rule."""
@@ -103,7 +103,7 @@ def _next_multiplier(multiplier: float, left: _Tangent | None, right: _Tangent |
 def simple_rules(agent: AgentProblem) -> Iterator[Rule]:
     """Rules that need no search: even odds; for a secret settled at time 0 also its prior, and `P(z | first event)`."""
     pairs = agent.pairs
-    if isinstance(agent.table, PathTable):
+    if not isinstance(agent.table, ValueTable):
         yield agent.table.even_odds()
         return
     size, values = agent.table.reachable.shape

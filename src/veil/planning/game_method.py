@@ -7,7 +7,6 @@ import numpy as np
 
 from ..common.clock import UNLIMITED, Clock, ProgressOption
 from ..common.errors import InfeasibleError, TooLargeError, VeilError
-from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
@@ -16,6 +15,7 @@ from ..game.ascent import GameResult
 from ..game.bounds import Bounds
 from ..game.enclose import LONG_SECONDS, enclose
 from ..game.responses import AgentProblem
+from ..game.rule_tables import PathTable
 from ..measure.evaluate import expected_return, opacity
 from ..measure.exact import Budget
 from ..measure.result import Opacity
@@ -242,7 +242,7 @@ def _answer(problem: Problem, bounds: Bounds, clock: Clock) -> Solution:
         size, graph = int(game.graph.sizes[-1]), game.graph
         reason = "the game on the whole observation tree" if graph.is_tree else f"the game on {graph.kind}"
         found = _bracket(game, bounds.lower, bounds.lower, "exact", size, reason)
-    elif game.pairs.hidden.path is None:
+    elif game.pairs.hidden.path is None and game.pairs.hidden.each is None:
         reason = "the game by finite memory: the tree does not fit"
         found = _bracket(game, bounds.lower, bounds.upper, "bracket", 0, reason)
     else:
@@ -274,8 +274,9 @@ def _prior_bits(game: GameResult) -> float:
     """The entropy of the secret before anything is seen; of a path that of all paths alike, where the time does not suffice."""
     if game.pairs.hidden.path is not None:
         return path_bits(make_chain(game.problem, game.policy()), Budget(time_limit=_PRIOR_SECONDS))
-    joint = AgentProblem(game.problem, game.pairs).outcome(list(game.tables)).joint
-    return float(entropy_bits(joint.sum(axis=0)))
+    agent = AgentProblem(game.problem, game.pairs)
+    assert not isinstance(agent.table, PathTable)
+    return agent.table.prior_bits(agent.outcome(game.tables).joint)
 
 
 def _solution(
