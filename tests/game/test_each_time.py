@@ -18,8 +18,8 @@ def random_problem(seed: int, horizon: int = 2) -> veil.Problem:
     model = veil.Model(distributions(rng, 3, 2, 3), rng.uniform(size=(3, 2)), distributions(rng, 3))
     observer = veil.Observer(distributions(rng, 3, 2), sees_actions=seed % 5 == 1)
     weights = None if seed % 3 else [*rng.integers(0, 3, size=horizon), 1.0]
-    groups = {"groups": {"a": [0], "b": [1], "c": [2]}} if seed % 2 else {"states": [0]}
-    secret = veil.StateNow(**groups, weights=weights)
+    groups = {"a": [0], "b": [1], "c": [2]}
+    secret = veil.StateNow(groups=groups, weights=weights) if seed % 2 else veil.StateNow([0], weights=weights)
     return veil.Problem(model, observer, secret, horizon, None if seed % 4 == 0 else "60%")
 
 

@@ -323,8 +323,8 @@ class _Ascent:
                 return
             self._offer(rule, 0.0)
         pairs = self.agent.pairs
-        one_value = isinstance(self.agent.table, ValueTable)
-        if pairs.graph.sizes[-1] > 1 and pairs.hidden.split_time > 0 and one_value:
+        table = self.agent.table
+        if pairs.graph.sizes[-1] > 1 and pairs.hidden.split_time > 0 and isinstance(table, ValueTable):
             if blind is None:
                 blind = solve_blind_game(
                     self.agent.problem, self.threshold, gap, self.clock.share(_BLIND_SHARE).silent()
@@ -332,7 +332,7 @@ class _Ascent:
             self.blind = blind
             if blind is not None:
                 row = np.where(blind.pairs.reachable[0], np.exp2(-blind.costs[0]), 0.0)
-                self._offer(self.agent.table.everywhere(row), blind.multiplier)
+                self._offer(table.everywhere(row), blind.multiplier)
                 if blind.stopped == Stop.INTERRUPTED:
                     raise KeyboardInterrupt
 
