@@ -24,6 +24,7 @@ from ..problem.secrets.secret import Secret
 from ..problem.secrets.state_at import StateAt
 from ..problem.secrets.state_now import StateNow
 from ..problem.secrets.trajectory import Trajectory
+from .asking import against
 from .chain import Chain, make_chain, sum_over
 
 COST = "querying"
@@ -105,6 +106,26 @@ class Querying(Value):
             agent_sees="observations",
             name=f"{problem.name}, asked",
         )
+
+    def against(self, problem: Problem, queries: Policy) -> Problem:
+        """The problem of the one who is observed, if the observer is known to ask by the policy `queries`.
+
+        Its states are the problem's, each with the newest query and its answer and what the observer remembers; the agent sees
+        its state as before and none of the rest, so that a row of its policy is a state of the problem. The observer
+        receives each query and its answer.
+
+        **Arguments:** `queries`: acts in `apply(problem)`: a table of any memory, or `veil.best_queries(…).policy`.
+
+        Cost: the transitions of the problem, once for each answer after each memory.
+
+        **Raises:** `InputError` if the policy does not fit; `TooLargeError` beyond 2^27 transitions.
+        """
+        defects = Defects("querying")
+        seen = self._sensors(problem, defects)
+        defects.raise_if_any()
+        shown = _observer(seen, np.arange(problem.num_states))
+        tables = [sp.csr_array(table[1:]) for table in shown.matrices]
+        return against(problem, self.apply(problem), shown.replace(emissions=tables), queries)
 
     def _cost(self, name: str) -> float:
         if name == NONE:
