@@ -88,6 +88,8 @@ from .tradeoffs.compare import Comparison as Comparison
 from .tradeoffs.compare import compare as compare
 from .tradeoffs.design import design_sensors as design_sensors
 from .tradeoffs.frontier import frontier as frontier
+from .tradeoffs.responses import Responses as Responses
+from .tradeoffs.responses import best_responses as best_responses
 
 __version__: str
 __all__: list[str]

@@ -14,6 +14,7 @@ from .measure import measure
 from .models import convert, new
 from .observe import attack, observe, simulate
 from .prove import certify, verify
+from .queries import queries
 from .report import report
 from .show import show
 from .solve import frontier, solve
@@ -38,6 +39,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     solve: "Find the policy that hides the most.",
     frontier: "Find the most that can be hidden for each return.",
     compare: "Compare policy classes: bits, return, time, proven bound.",
+    queries: "Bound what an observer that chooses its queries learns.",
     report: "Write an HTML page about a result, and figures.",
     studio: "Draw, plan, look and play on a page in the browser.",
     measure: "Measure what a policy hides, leaks and earns.",

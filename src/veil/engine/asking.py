@@ -54,7 +54,7 @@ def against(problem: Problem, asked: Problem, observer: Observer, policy: Policy
     if problem.agent_sees == "state":
         eyes = Observer(sp.eye_array(problem.num_states, format="csr"), problem.model.states.all())
         seeing = problem.replace(agent_sees=eyes)
-    return lifted(seeing, lift).replace(name=f"{problem.name}, against known queries")
+    return lifted(seeing, lift)
 
 
 class _Asker(Protocol):
@@ -221,6 +221,7 @@ class _Product:
         for _ in range(self.problem.horizon):
             edge = ((edge.astype(float) @ total) > 0) & ~reached
             reached = reached | edge
+        self._at_end = edge[reached]  # first reached at time T, so that no run goes on from there
         return np.flatnonzero(reached)
 
     def _initial(self, initial: Float[np.ndarray, " S"]) -> Float[np.ndarray, " n"]:
@@ -243,12 +244,9 @@ class _Product:
         matrices = []
         for action, matrix in enumerate(model.matrices):
             found = self._moved(sp.coo_array(matrix))[self.kept][:, self.kept]
-            wanted = model.available[self.state, action]
-            rest = np.where(wanted, 1.0 - np.asarray(found.sum(axis=1)).ravel(), 0.0)
-            rest[rest < 0.5] = 0.0  # rounding: a pair has all of its steps, or is reached at the end
-            open_end = sp.diags_array(rest, format="csr")
-            scale = np.where(rest > 0, 0.0, 1.0)
-            matrices.append(sp.csr_array(sp.diags_array(scale) @ found + open_end))
+            found = sp.csr_array(sp.diags_array((~self._at_end).astype(float)) @ found)
+            left_out = model.available[self.state, action] & (np.asarray(found.sum(axis=1)).ravel() < 0.5)
+            matrices.append(sp.csr_array(found + sp.diags_array(left_out.astype(float), format="csr")))
         return Model(
             matrices,
             {name: one[self.state] for name, one in model.all_rewards.items()},

@@ -104,7 +104,7 @@ class Querying(Value):
             problem.horizon + 1,
             constraints=constraints,
             agent_sees="observations",
-            name=f"{problem.name}, asked",
+            name=problem.name,
         )
 
     def against(self, problem: Problem, queries: Policy) -> Problem:

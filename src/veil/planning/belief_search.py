@@ -19,6 +19,8 @@ from jaxtyping import Float
 from ..common.checks import Defects, is_number
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
+from ..common.rounding import lower_text, upper_text
+from ..common.text import aligned
 from ..measure.evaluate import opacity
 from ..policy.history import Decisions, HistoryPolicy
 from ..policy.markov import MarkovPolicy
@@ -89,6 +91,18 @@ class QueryPlan:
     def gap(self) -> float:
         """How far the bounds are apart."""
         return self.upper - self.lower
+
+    def summary(self) -> str:
+        """The bounds, the plan and what they are compared with."""
+        facts = [("proven", f"between {lower_text(self.lower, 6)} and {upper_text(self.upper, 6)} bits are left at least"),
+                 ("plan", self.how)]  # fmt: skip
+        facts += [("greedy", f"{self.greedy:.6f} bits")] if self.greedy is not None else []
+        facts += [("all sensors at once", f"{self.floor:.6f} bits")] if self.floor is not None else []
+        facts.append(("nothing asked", f"{self.blind:.6f} bits"))
+        if self.drawn is not None:
+            drawn = f"{self.drawn.estimate:.4f} ± {self.drawn.std_error:.4f} bits, {self.drawn.how}"
+            facts.append(("in drawn runs", f"{drawn}; the greedy rule {self.drawn.greedy:.4f}"))
+        return aligned(facts)
 
     @cached_property
     def policy(self) -> HistoryPolicy:

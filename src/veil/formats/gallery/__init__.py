@@ -41,6 +41,7 @@ _NAMES = (
     "delivery-order",
     "who-met-whom",
     "smart-meter",
+    "camera-guard",
 )
 
 

@@ -312,8 +312,16 @@ class _Reader:
             walker = MarkovPolicy.uniform(problem)
         else:
             walker = self._policy(table.walker, part.under("walker"))
+        queries = None if table.queries is None else self._policy(table.queries, part.under("queries"))
+        if walker is None or (queries is None and table.queries is not None):
+            return None
         try:
-            return None if walker is None else Querying(walker, table.sensors, table.costs).apply(problem, late)
+            querying = Querying(walker, table.sensors, table.costs)
+            if queries is None:
+                return querying.apply(problem, late)
+            if late:
+                part.add("found beside a constraint on what queries cost, which they decide: leave one out", "queries")
+            return querying.against(problem, queries)
         except VeilError as error:
             part.take(error)
             return None

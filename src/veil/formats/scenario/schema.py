@@ -231,11 +231,17 @@ class MasksTable(Table):
 
 class QueryingTable(Table):
     """An observer that asks one sensor at each of the times 0 … T, or none: the problem is then its own, and its actions are
-    the queries. Its goal is `goal = "transparent"` in `[solve]`."""
+    the queries. Its goal is `goal = "transparent"` in `[solve]`. With `queries` the problem is that of the one who is
+    observed, against these queries."""
 
     walker: str = Field(
         "uniform",
         description='The policy of the one who is observed: `"uniform"`, or the file of a policy.',
+        max_length=4096,
+    )
+    queries: str | None = Field(
+        None,
+        description="The file of a known policy of queries, which was found in the problem without this key.",
         max_length=4096,
     )
     sensors: Annotated[list[Name], Field(min_length=1, max_length=MOST_SENSORS)] | None = Field(
