@@ -178,6 +178,7 @@ SAMPLES: dict[type, Sample] = {
     veil.StateMemory: Sample(lambda: veil.StateMemory(2), lambda: veil.StateMemory(2, clock=False)),
     veil.ZoneMemory: Sample(lambda: veil.ZoneMemory([["a"], [1]]), lambda: veil.ZoneMemory([["a"], [2]])),
     veil.Controller: Sample(lambda: veil.Controller(2), lambda: veil.Controller(3)),
+    veil.Mixture: Sample(lambda: veil.Mixture(2), lambda: veil.Mixture(3)),
     veil.Opacity: Sample(opacity, lambda: opacity(0.25)),
     veil.Solution: Sample(solution, lambda: solution(1)),
     veil.Certificate: Sample(certificate, lambda: veil.certify(problem(), skewed(), time_limit=0.0)),

@@ -47,6 +47,7 @@ from .policy.features import FeaturePolicy as FeaturePolicy
 from .policy.history import HistoryPolicy as HistoryPolicy
 from .policy.markov import MarkovPolicy as MarkovPolicy
 from .policy.memories.controller import Controller as Controller
+from .policy.memories.mixture import Mixture as Mixture
 from .policy.memories.observations import ObservationMemory as ObservationMemory
 from .policy.memories.states import StateMemory as StateMemory
 from .policy.memories.zones import ZoneMemory as ZoneMemory

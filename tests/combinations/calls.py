@@ -420,7 +420,7 @@ def _player(asked: Asked) -> None:
         action = playing.act(world.states[path[-1]] if told else None, observation)
         if not world.available[path[-1]][action]:
             raise Wrong(f"the player takes action {action}, which is not available")
-        if case.features["memory"].startswith("controller"):
+        if case.features["memory"].startswith(("controller", "mixture")):
             continue
         chances = {a: p for a, _, p in acting.choose(time, k, path, 0, (events,))}
         if not chances.get(action):

@@ -26,6 +26,7 @@ MEMORIES = (
     "zones",
     "controller",
     "controller, clock",
+    "mixture, clock",
     "history",
     "features",
 )

@@ -65,6 +65,8 @@ def memory_of(case: Case) -> Any:
             return veil.ZoneMemory([[0], [len(case.world.states) - 1]])
         case "controller":
             return veil.Controller(2)
+        case "mixture, clock":
+            return veil.Mixture(2, clock=True)
         case _:
             return veil.Controller(2, clock=True)
 
@@ -148,6 +150,7 @@ class _Rows:
     def __init__(self, case: Case, memory: Any):
         self.case, self.memory = case, memory
         self.nodes = memory.nodes if isinstance(memory, veil.Controller) else 1
+        self.nodes = memory.tables + 1 if isinstance(memory, veil.Mixture) else self.nodes
         self.reads = (case.reads,) if isinstance(memory, veil.ObservationMemory) or case.is_blind else ()
         problem = case.problem
         names = problem.cell_names if isinstance(memory, str) else veil.MemoryPolicy.row_names(problem, memory)
@@ -167,8 +170,14 @@ class _Rows:
         for name in self.names:
             plain = name if isinstance(self.memory, str) else name[: name.index(" (")]
             state = next(s for s in by_state if plain == s or plain.endswith("/" + s))
-            found.append([ok for ok in by_state[state] for _ in range(self.nodes)])
+            found.append([ok and self._may_choose(name, node) for ok in by_state[state] for node in range(self.nodes)])
         return found
+
+    def _may_choose(self, name: str, node: int) -> bool:
+        """Whether a row may choose a node: the table of a coin stays once it is chosen."""
+        if not isinstance(self.memory, veil.Mixture):
+            return True
+        return node > 0 if "coin not tossed" in name else f"(table {node})" in name
 
     def name(self, time: int, k: int, path: Path, node: int, seen: Seen) -> str:
         """The name of the row of a part of a run."""
@@ -182,6 +191,8 @@ class _Rows:
         memory, world = self.memory, self.case.world
         if isinstance(memory, veil.Controller):
             return f"node {node}"
+        if isinstance(memory, veil.Mixture):
+            return f"table {node}" if node else "coin not tossed"
         if isinstance(memory, veil.StateMemory):
             past = [world.states[s] for s in path[:-1][-memory.k :]]
             return f"coming from {', '.join(past)}" if past else "at the start"

@@ -9,7 +9,7 @@ import numpy as np
 import veil
 from tests.oracle import REWARD_UNIT, Spec, read
 from tests.random_problems import random_spec, to_problem
-from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
+from veil.policy.memories import Controller, Memory, Mixture, ObservationMemory, StateMemory, ZoneMemory
 from veil.policy.memory import MemoryPolicy
 
 MEMORIES = {
@@ -25,6 +25,8 @@ MEMORIES = {
     "controller": Controller(2),
     "controller with a clock": Controller(3, clock=True),
     "one node": Controller(1),
+    "mixture": Mixture(2),
+    "mixture with a clock": Mixture(3, clock=True),
 }
 
 
@@ -82,7 +84,7 @@ class Enumerator:
     def __init__(self, spec: Spec, problem: veil.Problem, policy: MemoryPolicy):
         self.spec, self.policy = spec, policy
         self.number = {name: row for row, name in enumerate(MemoryPolicy.row_names(problem, policy.memory))}
-        self.nodes = policy.memory.nodes if isinstance(policy.memory, Controller) else 1
+        self.nodes = getattr(policy.memory, "nodes", getattr(policy.memory, "tables", 0) + 1)
         self.found = Runs()
 
     def run(self) -> Runs:
@@ -140,6 +142,8 @@ class Enumerator:
             been = set(states) | {f"s{s}" for s in states}
             zones = [str(number) for number, zone in enumerate(memory.members) if been & set(zone)]
             return f"{here} (visited zone {', '.join(zones)})" if zones else f"{here} (no zone visited)"
+        if isinstance(memory, Mixture):
+            return f"{here} (table {node})" if node else f"{here} (coin not tossed)"
         return f"{here} (node {node})"
 
     def automaton(self, states: tuple[int, ...]) -> int:

@@ -21,7 +21,7 @@ from veil.measure.exact import Budget
 from veil.measure.ladder import Settings, measure
 from veil.measure.question import SecretValue
 from veil.planning.policy_class import make_space
-from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
+from veil.policy.memories import Controller, Memory, Mixture, ObservationMemory, StateMemory, ZoneMemory
 from veil.policy.memory import MemoryPolicy
 from veil.policy.tables import softmax_pull_back
 
@@ -39,7 +39,7 @@ def close(found: float, expected: float) -> None:
 
 def most_runs(memory: Memory) -> int:
     """How many runs are listed; where the agent chooses its nodes, each is listed once for each choice of nodes."""
-    return 2_000 if isinstance(memory, Controller) else 20_000
+    return 2_000 if isinstance(memory, Controller | Mixture) else 20_000
 
 
 # Against every run
@@ -100,6 +100,8 @@ LARGER: list[tuple[Memory, Memory]] = [
     (Controller(2), Controller(3)),
     (Controller(1), Controller(2, clock=True)),
     (Controller(2, clock=True), Controller(2, clock=True)),
+    (Mixture(2), Mixture(3)),
+    (Mixture(1), Mixture(2, clock=True)),
 ]
 
 

@@ -27,6 +27,7 @@ MEMORIES = {
     "zones": veil.ZoneMemory([[0], [1]]),
     "controller": veil.Controller(2),
     "controller with a clock": veil.Controller(2, clock=True),
+    "mixture": veil.Mixture(2, clock=True),
 }
 
 

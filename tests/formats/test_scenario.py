@@ -15,7 +15,7 @@ from veil.common.errors import ScenarioError
 from veil.formats.imported import Imported
 from veil.formats.scenario.load import Scenario, load, load_scenario, read_scenario
 from veil.formats.scenario.toml import to_toml
-from veil.policy.memories import Controller, ObservationMemory, StateMemory, ZoneMemory
+from veil.policy.memories import Controller, Mixture, ObservationMemory, StateMemory, ZoneMemory
 from veil.problem.fingerprint import fingerprint
 from veil.problem.grid.world import GridWorld, Sensor
 from veil.problem.model import Model
@@ -189,6 +189,7 @@ def test_a_watcher_of_variables_and_noise():
         ("{ states = 1, clock = false }", StateMemory(1, False)),
         ('{ zones = ["r0c0", { drawn = "G" }] }', ZoneMemory([[0], [3]])),
         ("{ controller = 3 }", Controller(3)),
+        ("{ mixture = 3, clock = true }", Mixture(3, clock=True)),
     ],
 )
 def test_memories(given: str, expected: object):

@@ -9,8 +9,9 @@ import veil
 from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
 from tests.marks import chequered
 from tests.policy.masked import masked_problem
-from veil.policy.memories import Controller, ObservationMemory, StateMemory
+from veil.policy.memories import Controller, Mixture, ObservationMemory, StateMemory
 from veil.policy.memory import MemoryPolicy
+from veil.policy.recall import recall
 
 
 def watched(horizon: int = 3, **changes) -> veil.Problem:
@@ -47,7 +48,8 @@ def simulate(problem: veil.Problem, policy: MemoryPolicy, generator: np.random.G
 @pytest.mark.parametrize(
     ("kind", "name"),
     chequered(
-        ["last", "automaton", "model"], [name for name in MEMORIES if not isinstance(MEMORIES[name], Controller)]
+        ["last", "automaton", "model"],
+        [name for name in MEMORIES if not isinstance(MEMORIES[name], Controller | Mixture)],
     ),
 )
 def test_what_is_played_has_the_frequencies_of_the_table(kind: str, name: str):
@@ -68,8 +70,10 @@ def test_what_is_played_has_the_frequencies_of_the_table(kind: str, name: str):
         assert (counts[policy.table == 0] == 0).all()
 
 
-@pytest.mark.parametrize("memory", [Controller(2), Controller(3, clock=True), Controller(1)])
-def test_a_controller_plays_the_law_of_its_runs(memory: Controller):
+@pytest.mark.parametrize(
+    "memory", [Controller(2), Controller(3, clock=True), Controller(1), Mixture(2), Mixture(3, clock=True)]
+)
+def test_a_controller_plays_the_law_of_its_runs(memory: Controller | Mixture):
     """Its nodes are not seen: the law of (states, actions) is compared, with the nodes summed out."""
     cases = remembering_cases(20, "last", on_actions=False)
     case = next(c for c in cases if c.spec.horizon >= 2 and c.problem.available.sum(axis=1).min() > 1)
@@ -90,7 +94,8 @@ def test_a_controller_plays_the_law_of_its_runs(memory: Controller):
 def law_of_actions(problem: veil.Problem, policy: MemoryPolicy) -> dict[tuple, float]:
     """`P(s_0, a_0, …, s_{T-1}, a_{T-1})`, by the definition of a controller."""
     names = {name: row for row, name in enumerate(MemoryPolicy.row_names(problem, policy.memory))}
-    nodes, model = policy.memory.nodes, problem.model  # type: ignore[union-attr]
+    nodes = recall(problem, policy.memory).register.nodes  # type: ignore[arg-type]
+    model, name = problem.model, recall(problem, policy.memory).register.name  # type: ignore[arg-type]
     law: dict[tuple, np.ndarray] = {
         (s,): p * np.eye(nodes)[0] for s, p in enumerate(model.initial) if p
     }  # the last state is open; a vector over the node
@@ -102,7 +107,7 @@ def law_of_actions(problem: veil.Problem, policy: MemoryPolicy) -> dict[tuple, f
             for a in range(problem.num_actions):
                 after = np.zeros(nodes)
                 for node in np.flatnonzero(chance):
-                    row = policy.table[time if policy.timed else 0, names[f"s{s} (node {node})"]]
+                    row = policy.table[time if policy.timed else 0, names[f"s{s} ({name(int(node))})"]]
                     after += chance[node] * row[a * nodes : (a + 1) * nodes]
                 done = (*key[:-1], (s, a))
                 if time == problem.horizon - 1:

@@ -17,7 +17,7 @@ from veil.game.solve import solve_game
 from veil.policy.history import Decisions, HistoryPolicy
 from veil.policy.recall import recall
 
-KINDS = ("markov", "timed", "states", "zones", "controller", "observations", "history", "told")
+KINDS = ("markov", "timed", "states", "zones", "controller", "mixture", "observations", "history", "told")
 
 
 def seeing(problem: veil.Problem) -> veil.Problem:
@@ -115,6 +115,7 @@ def random_policy(problem: veil.Problem, kind: str, seed: int) -> veil.Policy:
         "states": veil.StateMemory(int(rng.integers(1, 3)), clock),
         "zones": veil.ZoneMemory([[0], [problem.num_states - 1]], clock),
         "controller": veil.Controller(2, clock),
+        "mixture": veil.Mixture(2, clock),
         "observations": veil.ObservationMemory(int(rng.integers(1, 3)), clock),
     }[kind]
     rows = recall(problem, memory)

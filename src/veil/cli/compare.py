@@ -20,7 +20,8 @@ def compare(
     classes: Annotated[
         str | None,
         typer.Option(
-            help="Policy classes, separated by commas: markov, timed, history, states:K, observations:K, controller:N.",
+            help="Policy classes, separated by commas: markov, timed, history, states:K, observations:K, controller:N,"
+            " mixture:K.",
             show_default="markov,timed,states:1,history",
         ),
     ] = None,

@@ -14,8 +14,8 @@ _FORMS: dict[str, object] = {"switch": bool, "whole number": int, "number": floa
 _LARGEST_SHOWN = 10**12
 # How values that are objects in Python are written here.
 _WRITTEN = {
-    "memory": " Written markov, timed, history, states:K, observations:K, controller:N, or with the name of a package's memory;"
-    " finite memories may end in +clock or -clock.",
+    "memory": " Written markov, timed, history, states:K, observations:K, controller:N, mixture:K, or with the name of a"
+    " package's memory; finite memories may end in +clock or -clock.",
     "start": " Written as POLICY: a policy file, a result folder, or the word uniform.",
 }
 

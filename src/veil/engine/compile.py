@@ -205,13 +205,13 @@ def _matrices(product: Product) -> list[sp.csr_array]:
         np.concatenate([part[i] for part in parts] or [np.empty(0, dtype=np.int64)]) for i in range(3)
     )
     columns = [np.searchsorted(code, reached + node) for node in range(nodes)]
+    chosen = product.registers[-1].choices(product.parts[-1][rows])
     matrices = []
     for action in range(product.steps.chance.shape[1]):
         chance = product.steps.chance[step, action]
-        taken = np.flatnonzero(chance)
-        matrices += [
-            sp.csr_array((chance[taken], (rows[taken], column[taken])), shape=(size, size)) for column in columns
-        ]
+        for node, column in enumerate(columns):
+            taken = np.flatnonzero((chance > 0) & chosen[:, node])
+            matrices.append(sp.csr_array((chance[taken], (rows[taken], column[taken])), shape=(size, size)))
     return matrices
 
 

@@ -37,9 +37,9 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     (`veil.planning.methods`).
 
     Memories: `"markov"`, the state; `"timed"`, state and time; `ObservationMemory(k)`, `StateMemory(k)`,
-    `ZoneMemory(zones)`, `Controller(nodes)`; `"history"`, with `method="game"` alone. Unless a `start` is given, `"ascent"`
-    searches the stationary and time-dependent policies that a larger class contains first, each with a fifth of the time and
-    as many iterations, and goes on from their answer: a larger class does not end below a smaller one.
+    `ZoneMemory(zones)`, `Controller(nodes)`, `Mixture(tables)`; `"history"`, with `method="game"` alone. Unless a `start` is
+    given, `"ascent"` searches the stationary and time-dependent policies that a larger class contains first, each with a share
+    of the time and as many iterations, and goes on from their answer: a larger class does not end below a smaller one.
 
     Ctrl-C ends the search as a time limit does: the best feasible policy so far is returned. Unless `certificate=False`,
     `solution.certificate` proves how far from the best of all policies the answer can be, or `certificate_note` says why

@@ -4,16 +4,18 @@
 # Users without a type checker are told at run time what is wrong with an argument.
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..common.checks import SUM_TOLERANCE, Defects, is_number
 from ..common.errors import InputError, PluginError, PolicyFileError
 from ..common.text import parse_json
 from ..problem.problem import Problem
-from .lift import lifted_table
-from .memories import Memory, choices
+from .lift import lifted_table, mixed_table
+from .memories import Memory, Mixture, choices
 from .memories.registry import MEMORIES
 from .policy import Policy
 from .recall import recall
@@ -26,10 +28,12 @@ class MemoryPolicy(TablePolicy):
 
     **Arguments:**
 
-    - `memory`: an `ObservationMemory`, `StateMemory`, `ZoneMemory`, `Controller`, or the `Memory` of another package.
+    - `memory`: an `ObservationMemory`, `StateMemory`, `ZoneMemory`, `Controller`, `Mixture`, or the `Memory` of another
+      package.
     - `probabilities`: `(C', A')`, or `(T, C', A')` where `memory.clock`; each row a distribution. The rows are the pairs
       (row of the problem, memory) that some policy can reach, in order: `MemoryPolicy.row_names(problem, memory)`. The
-      entries of a row are the actions; of a `Controller` the pairs (action, next node), `a · nodes + node`.
+      entries of a row are the actions; of a `Controller` the pairs (action, next node), `a · nodes + node`, and of a
+      `Mixture` the pairs (action, table), with table 0 before the coin is tossed.
 
     **Raises:** `InputError` naming each row that is not a distribution; nothing is renormalised.
     """
@@ -70,13 +74,42 @@ class MemoryPolicy(TablePolicy):
         """The policy with this memory that acts like a given one with less.
 
         A Markov policy can be lifted to any memory, a time-dependent one to any memory with `clock=True`; a window to a
-        longer one, zones to more zones, a controller to one with more nodes. A controller lifted from a policy without
-        nodes chooses its next node uniformly.
+        longer one, zones to more zones, a controller to one with more nodes, a mixture to one of more tables. A controller
+        lifted from a policy without nodes chooses its next node uniformly, and a mixture its table.
 
         **Raises:** `InputError` where this memory does not determine what the policy depends on.
         """
         table = lifted_table(problem, memory, policy)
         return cls(recall(problem, memory).memory, table if memory.clock else table[0])
+
+    @classmethod
+    def mixture(cls, problem: Problem, policies: Sequence[tuple[Policy, float]]) -> "MemoryPolicy":
+        """The policy with a `Mixture` whose private coin chooses one of several, time-dependent if one of them is.
+
+        **Arguments:** `policies`: pairs (policy, weight) of Markov and time-dependent policies; the weights sum to 1.
+
+        **Raises:** `InputError` where a policy does not fit or has a memory, or the weights are no distribution.
+        """
+        defects = Defects("mixture")
+        for number, (one, weight) in enumerate(policies):
+            if not isinstance(one, TablePolicy) or isinstance(one.memory, Memory):
+                defects.add(f"policy {number} is {one!r}, expected a MarkovPolicy or a TimedPolicy")
+            if not is_number(weight) or not weight >= 0:
+                defects.add(f"weight {number} is {weight!r}, expected a number, 0 or more")
+        defects.raise_if_any()
+        total = sum(weight for _, weight in policies)
+        if abs(total - 1) > SUM_TOLERANCE:
+            raise InputError("mixture", [f"the weights sum to {total!r}, expected 1"])
+        found = [one for one, _ in policies if isinstance(one, TablePolicy)]
+        timed = any(one.timed for one in found)
+        for one in found:
+            one.check(problem)
+        tables = [
+            np.tile(one.table, (problem.horizon, 1, 1)) if timed and not one.timed else one.table for one in found
+        ]
+        memory = Mixture(len(tables), clock=timed)
+        table = mixed_table(problem, memory, tables, [weight for _, weight in policies])
+        return cls(recall(problem, memory).memory, table if timed else table[0])
 
     @staticmethod
     def row_names(problem: Problem, memory: Memory) -> tuple[str, ...]:

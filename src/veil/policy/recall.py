@@ -23,7 +23,8 @@ class Recall:
     `product` has the hidden states behind the rows; its last register is the memory. `base_row`: the row of the problem of
     each.
 
-    The actions are those of the model; of a controller they are the pairs (action, next node), `a · nodes + node`.
+    The actions are those of the model; if the agent chooses its next memory they are the pairs (action, next node),
+    `a · nodes + node`.
     """
 
     memory: Memory
@@ -53,7 +54,9 @@ class Recall:
     @cached_property
     def available(self) -> Bool[np.ndarray, "C A"]:
         """Which entries of a row may be positive."""
-        return np.repeat(self.base_available[self.rows[0] // self.register.size], self.register.nodes, axis=1)
+        cell, memory = np.divmod(self.rows[0], self.register.size)
+        found = self.base_available[cell][:, :, None] & self.register.choices(memory)[:, None]
+        return found.reshape(len(cell), -1)
 
     @cached_property
     def cell_names(self) -> tuple[str, ...]:
@@ -66,7 +69,9 @@ class Recall:
         """The name of each entry of a row."""
         if self.register.nodes == 1:
             return self.base_action_names
-        return tuple(f"{name}, to node {n}" for name in self.base_action_names for n in range(self.register.nodes))
+        return tuple(
+            f"{name}, to {self.register.name(n)}" for name in self.base_action_names for n in range(self.register.nodes)
+        )
 
     def find_row(self, cell: int, memory: int) -> int | None:
         """The row of a pair (row of the problem, memory); None if it cannot be reached."""

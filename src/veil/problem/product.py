@@ -226,8 +226,10 @@ def _reach(
     while len(edge) and time != most_steps:
         fresh: list[np.ndarray] = []
         for begin in range(0, len(edge), at_once):
-            target = _follow(edge[begin : begin + at_once], steps, sizes, follows, registers)[2]
-            found = _distinct(target[:, None] + np.arange(nodes))
+            here = edge[begin : begin + at_once]
+            source, _, target = _follow(here, steps, sizes, follows, registers)
+            found = target[:, None] + np.arange(nodes)
+            found = _distinct(found if nodes == 1 else found[registers[-1].choices(here % sizes[-1])[source]])
             fresh.append(found[~_contains(reached, found)])
             if len(reached) + sum(map(len, fresh)) > MOST_STATES:  # what several pieces found counts once
                 fresh = [_distinct(np.concatenate(fresh))]

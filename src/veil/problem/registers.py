@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from ..common.errors import TooLargeError
 from ..common.values import Value
@@ -39,6 +39,10 @@ class Register(ABC):
     @abstractmethod
     def step(self, memory: Numbers, state: Numbers, reached: Numbers, event: Numbers) -> Numbers:
         """The memory after the step from `state` to `reached`, which showed `event`; 0 if the agent chooses it."""
+
+    def choices(self, memory: Numbers) -> Bool[np.ndarray, "n nodes"]:
+        """Among which next memories the agent may choose if this one holds `memory`; every one of its nodes by default."""
+        return np.ones((len(memory), self.nodes), dtype=bool)
 
     @abstractmethod
     def name(self, memory: int) -> str:

@@ -9,6 +9,7 @@ from .memory import Memory as Memory
 from .memory import PolicyMemory as PolicyMemory
 from .memory import choices as choices
 from .memory import clock_key as clock_key
+from .mixture import Mixture as Mixture
 from .observations import ObservationMemory as ObservationMemory
 from .states import StateMemory as StateMemory
 from .window import Window as Window

@@ -32,6 +32,7 @@ MEMORIES: "Registry[type[Memory]]" = Registry(
         "states": "veil.policy.memories.states:StateMemory",
         "zones": "veil.policy.memories.zones:ZoneMemory",
         "controller": "veil.policy.memories.controller:Controller",
+        "mixture": "veil.policy.memories.mixture:Mixture",
     },
     _check,
 )
