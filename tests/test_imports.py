@@ -23,6 +23,7 @@ ROOMS = (
     "tradeoffs",
     "formats",
     "learning",
+    "training",
     "report",
     "study",
     "studio",

@@ -21,6 +21,7 @@ ROOMS = (
     ("tradeoffs", "what hiding costs", "frontier, compare, design, soft"),
     ("formats", "files in and out", "scenario, gallery, results, pomdp, drn, prism"),
     ("learning", "what was recorded", "fit (veil.fit), logs, tables, hidden"),
+    ("training", "an agent without a model", "train (veil.train), search, agent, observer, judge"),
     ("report", "what people look at", "html, plot (veil.plot), scene"),
     ("study", "many runs, many machines", "definition (veil.Study), drive, executors, table"),
     ("studio", "the same, live", "server, routes, state, runs, work, events"),

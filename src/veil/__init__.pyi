@@ -91,6 +91,10 @@ from .tradeoffs.design import design_sensors as design_sensors
 from .tradeoffs.frontier import frontier as frontier
 from .tradeoffs.responses import Responses as Responses
 from .tradeoffs.responses import best_responses as best_responses
+from .training.observer import LearnedObserver as LearnedObserver
+from .training.reward import SurpriseReward as SurpriseReward
+from .training.train import train as train
+from .training.trained import Trained as Trained
 
 __version__: str
 __all__: list[str]

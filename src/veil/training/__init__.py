@@ -1,0 +1,1 @@
+"""Agents that are trained by steps alone, against observers that learn."""
