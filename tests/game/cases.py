@@ -12,7 +12,7 @@ from veil.engine.return_range import threshold as threshold_of
 from veil.game.bounds import Bounds
 from veil.game.growth import Events, Growth
 from veil.game.pairs import FullHistory, ObserverMemory, Pairs, make_pairs
-from veil.game.responses import AgentProblem
+from veil.game.responses import AgentProblem, Task
 
 
 def agent_of(problem: veil.Problem, memory: ObserverMemory | None = None) -> AgentProblem:
@@ -30,10 +30,11 @@ def grown(
     memory_bytes: int = 2**31,
     clock: Clock | None = None,
     windows: bool = True,
+    task: Task = (),
 ) -> Bounds:
     """The bounds of memories that grow, though the whole memory may fit; without `windows` from the last event on."""
     threshold = threshold_of(problem) if threshold is None else threshold
-    growth = Growth(problem, threshold, gap, nodes, most_nodes, memory_bytes, None, clock or Clock())
+    growth = Growth(problem, threshold, gap, nodes, most_nodes, memory_bytes, None, clock or Clock(), task)
     return growth.run(None if windows else Events(1))
 
 

@@ -10,7 +10,7 @@ from veil.planning.channels import make_channels
 from veil.planning.objective import make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
-from veil.planning.terms import terms_of, with_task
+from veil.problem.terms import terms_of, with_task
 
 
 class Evaluator:

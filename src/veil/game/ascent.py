@@ -31,7 +31,7 @@ from ..problem.problem import Problem
 from .multiplier import FlowPoint, MultiplierSearch
 from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
 from .public_graph import WrittenString
-from .responses import AgentProblem, Outcome, Tables
+from .responses import AgentProblem, Outcome, Tables, Task
 from .rule_tables import RuleTable, ValueTable
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
@@ -77,7 +77,8 @@ class GameResult:
     `lower` then holds for agents who know it, `upper` for all.
     `seconds` counts from the start of the clock. `blind` is the game of an observer without memory, where its rule was used.
     `prices` are the multipliers of the bounds beside the threshold with which the bound holds for policies that meet them.
-    `problem`: whose game it is. Of a game of several pairs, `rules`: those of their observers, `views`: what these see of the
+    `problem`: whose game it is. With a task, both bounds are on the sum of bits and task, of which the policy has
+    `task_value`. Of a game of several pairs, `rules`: those of their observers, `views`: what these see of the
     events that the policy acts on.
     """
 
@@ -97,6 +98,7 @@ class GameResult:
     problem: Problem
     blind: "GameResult | None" = None
     prices: tuple[float, ...] = ()
+    task_value: float = 0.0
     rules: tuple[PairRule, ...] = ()
     views: Mapping[str, View] = field(default_factory=dict)
 
@@ -169,19 +171,21 @@ def solve_priced_game(
     prior: Tables | None = None,
     prices: Float[np.ndarray, " F"] | None = None,
     table: RuleTable | None = None,
+    task: Task = (),
     clock: Clock,
 ) -> GameResult:
-    """The largest `H(Z|M_T) + Σ_k λ_k sign_k (V_k − δ_k)` over all policies with return ≥ threshold, between two proven bounds.
+    """The largest `H(Z|M_T) + Σ_k c_k V_k + Σ_k λ_k sign_k (V_k − δ_k)` over all policies with return ≥ threshold, between two
+    proven bounds.
 
     **Arguments:** as for `solve_game`; `prices`, λ_k ≥ 0 of the other bounds, which are left out without them; `table`:
-    what the rule is a table of, by default that of the pairs. A feasible policy and a bound are returned in any case: two
-    passes forward and three backward are always made.
+    what the rule is a table of, by default that of the pairs; `task`, factors c_k of quantities. A feasible policy and a bound
+    are returned in any case: two passes forward and three backward are always made.
 
     Cost: an iteration takes two to six soft backward inductions, each about 10 ns for each (pair, action).
 
     **Raises:** `InfeasibleError` where no policy has the return asked for.
     """
-    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices, table=table), threshold, clock, prior)
+    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices, table=table, task=task), threshold, clock, prior)
     try:
         ascent.bound_simply(gap, blind)
         stopped = ascent.run(gap, iterations)
@@ -190,7 +194,9 @@ def solve_priced_game(
     return ascent.result(stopped)
 
 
-def solve_blind_game(problem: Problem, threshold: float | None, gap: float, clock: Clock) -> GameResult | None:
+def solve_blind_game(
+    problem: Problem, threshold: float | None, gap: float, clock: Clock, task: Task = ()
+) -> GameResult | None:
     """The game of an observer without memory, whose rule serves every other observer too; None where it does not fit.
 
     Its value is the largest `H(Z)` that a policy with return ≥ threshold attains.
@@ -200,7 +206,9 @@ def solve_blind_game(problem: Problem, threshold: float | None, gap: float, cloc
         pairs = made_pairs(problem, LastEvents(0), DEFAULT_MEMORY, clock)
     except TooLargeError:
         return None
-    return solve_priced_game(problem, pairs, threshold=threshold, gap=gap, iterations=_BLIND_ITERATIONS, clock=clock)
+    return solve_priced_game(
+        problem, pairs, threshold=threshold, gap=gap, iterations=_BLIND_ITERATIONS, task=task, clock=clock
+    )
 
 
 def game_of_policy(agent: AgentProblem, point: FlowPoint, like: GameResult, threshold: float | None) -> GameResult:
@@ -326,9 +334,8 @@ class _Ascent:
         table = self.agent.table
         if pairs.graph.sizes[-1] > 1 and pairs.hidden.split_time > 0 and isinstance(table, ValueTable):
             if blind is None:
-                blind = solve_blind_game(
-                    self.agent.problem, self.threshold, gap, self.clock.share(_BLIND_SHARE).silent()
-                )
+                clock = self.clock.share(_BLIND_SHARE).silent()
+                blind = solve_blind_game(self.agent.problem, self.threshold, gap, clock, self.agent.task)
             self.blind = blind
             if blind is not None:
                 row = np.where(blind.pairs.reachable[0], np.exp2(-blind.costs[0]), 0.0)
@@ -381,6 +388,7 @@ class _Ascent:
             problem=self.agent.problem,
             blind=self.blind,
             prices=self.agent.prices,
+            task_value=outcome.bonus if self.agent.task else 0.0,
         )
 
 

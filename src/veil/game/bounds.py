@@ -12,9 +12,9 @@ from .windows import lasting
 class Bounds:
     """Bounds on the largest objective over all policies that meet the constraints.
 
-    `lower`: what the policy of the game `best` is proven to hide from an observer who remembers everything, 0 or -inf where
-    nothing is known; `upper` is that of `games[0]`. `games`: those whose rules and prices prove upper bounds over all policies,
-    the best of each kind of memory, smallest bound first. `stopped`: why the search ended.
+    `lower`: what the policy of the game `best` is proven to hide from an observer who remembers everything, its task added; 0
+    bits or -inf where nothing is known; `upper` is that of `games[0]`. `games`: those whose rules and prices prove upper
+    bounds over all policies, the best of each kind of memory, smallest bound first. `stopped`: why the search ended.
     """
 
     lower: float
@@ -26,7 +26,13 @@ class Bounds:
     @classmethod
     def of(cls, game: GameResult) -> "Bounds":
         """Those of one game whose observer remembers everything."""
-        return cls(game.lower if game.is_whole and game.is_exact else 0.0, game, (game,), game.stopped, game.seconds)
+        return cls(
+            game.lower if game.is_whole and game.is_exact else game.task_value,
+            game,
+            (game,),
+            game.stopped,
+            game.seconds,
+        )
 
     @property
     def upper(self) -> float:

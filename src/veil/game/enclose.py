@@ -15,6 +15,7 @@ from .growth import Growth
 from .pairs import DEFAULT_MEMORY
 from .public_graph import whole_memory
 from .records import solve_records_game
+from .responses import Task
 from .solve import solve_game
 
 _GAP, _WIDE_GAP = 1e-3, 0.05  # bits, by default: of the whole memory, and of one that grows
@@ -35,10 +36,12 @@ def enclose(
     most_nodes: int = 4096,
     memory_bytes: int = DEFAULT_MEMORY,
     blind: GameResult | None = None,
+    task: Task = (),
     pass_seconds: float = 0.0,
     clock: Clock | None = None,
 ) -> Bounds:
-    """Enclose the largest `min_j H(Z_j|Y_j)` over all policies that meet the constraints, under the bits that pairs must keep.
+    """Enclose the largest `min_j H(Z_j|Y_j) + Σ_k c_k V_k` over all policies that meet the constraints, under the bits that
+    pairs must keep.
 
     One channel is played on the whole memory of its observer if that fits, else on memories that grow (`growth.py`); several
     on the histories of all of their observers together.
@@ -46,8 +49,9 @@ def enclose(
     **Arguments:** `hide`: the channels; `threshold`: δ, that of the problem by default; `gap`: the search ends where the bounds
     are this close, by default 0.001 bits, and 0.05 where a memory grows, or where the `clock` says so, after 600 s by default;
     `iterations` of a game on the whole memory; `nodes`: of the first clusters of beliefs, half as many more in each turn up to
-    `most_nodes`; `blind`: the game of an observer without memory, where it was already solved; `pass_seconds`: for each move
-    between pairs, time that the caller needs afterwards. A keyboard interrupt ends it with the best bounds so far.
+    `most_nodes`; `blind`: the game of an observer without memory, where it was already solved; `task`: the factors c_k of
+    quantities, none by default; `pass_seconds`: for each move between pairs, time that the caller needs afterwards. A keyboard
+    interrupt ends it with the best bounds so far.
 
     **Raises:** `InfeasibleError` where no policy meets the constraints; `TooLargeError` where not even an observer without
     memory fits, or where several observers, or one without a clock, have too large a memory; `InputError` where the
@@ -59,7 +63,7 @@ def enclose(
         return Bounds.of(
             solve_records_game(
                 problem, hide, threshold=threshold, gap=gap or _GAP, iterations=iterations, memory_bytes=memory_bytes,
-                clock=clock,
+                task=task, clock=clock,
             )
         )  # fmt: skip
     problem = problem if OWN in hide else problem.only(*hide)
@@ -73,7 +77,7 @@ def enclose(
         return Bounds.of(
             solve_game(
                 problem, threshold=threshold, gap=gap or _GAP, iterations=iterations, pairs=pairs, blind=blind,
-                clock=limited,
+                task=task, clock=limited,
             )
         )  # fmt: skip
     except TooLargeError:
@@ -82,4 +86,4 @@ def enclose(
     limited = clock.share(_GROWING_SHARE) if pass_seconds else clock
     if math.isinf(clock.time_limit):
         limited = clock.within(LONG_SECONDS)
-    return Growth(problem, threshold, gap or _WIDE_GAP, nodes, most_nodes, memory_bytes, blind, limited).run()
+    return Growth(problem, threshold, gap or _WIDE_GAP, nodes, most_nodes, memory_bytes, blind, limited, task).run()

@@ -24,7 +24,7 @@ from .clusters import Clustered, clustered_graph, opacity_lower_bound
 from .lift import lift
 from .pairs import LastEvents, ObserverMemory, make_pairs
 from .redirect import Redirected, redirected_graph
-from .responses import AgentProblem
+from .responses import AgentProblem, Task
 from .solve import least_game, solve_game
 from .windows import has_windows, window_sides
 
@@ -73,11 +73,13 @@ class Growth:
         memory_bytes: int,
         blind: GameResult | None,
         clock: Clock,
+        task: Task = (),
     ):
         self.problem, self.threshold, self.gap, self.clock = problem, threshold, gap, clock
         self.nodes, self.most_nodes, self.memory_bytes, self.blind = nodes, most_nodes, memory_bytes, blind
         self.hidden = build(problem)
-        self.lower = 0.0  # true of every policy
+        self.task = task
+        self.lower = -np.inf if task else 0.0  # true of every policy
         self.best: GameResult | None = None
         self.games: dict[type[Turn], GameResult] = {}
 
@@ -85,6 +87,11 @@ class Growth:
     def is_value(self) -> bool:
         """Whether the secret is one value, so that what a policy hides can be bounded from below on a graph."""
         return self.hidden.path is None and self.hidden.each is None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the return alone counts beside the bits, as windows and lifted policies need it."""
+        return not self.problem.others and not self.task
 
     @property
     def upper(self) -> float:
@@ -104,7 +111,8 @@ class Growth:
         stopped = self._turns(first or self.first())
         games = list(self.games.values())
         if not games:
-            games = [self.blind or least_game(self.problem, self.threshold)]
+            games = [self.blind or least_game(self.problem, self.threshold, self.task)]
+            self.keep(0.0, games[0])
         games.sort(key=lambda game: game.upper)
         return Bounds(self.lower, self.best or games[0], tuple(games), stopped, self.clock.spent)
 
@@ -124,7 +132,7 @@ class Growth:
 
     def first(self) -> Turn:
         """The memory that is tried first."""
-        if has_windows(self.problem) and not self.problem.others:
+        if has_windows(self.problem) and self.is_plain:
             length = min(_FIRST_WINDOW, self.problem.horizon)
             return Window(length, self.clock.share(_WINDOWS_SHARE).silent())
         return Events(int(self.is_value))
@@ -142,12 +150,14 @@ class Growth:
             agent, (moving, old) = AgentProblem(problem, pairs), near
             prior = agent.spread(moving.moved(old.pairs, old.tables, agent), _UNIFORM_SHARE)
         game = solve_game(
-            problem, threshold=self.threshold, gap=gap, pairs=pairs, blind=self.blind, prior=prior, clock=clock
-        )
+            problem, threshold=self.threshold, gap=gap, pairs=pairs, blind=self.blind, prior=prior, task=self.task,
+            clock=clock,
+        )  # fmt: skip
         self.blind = game.blind or self.blind
         if told_at is None and (kind not in self.games or game.upper < self.games[kind].upper):
             self.games[kind] = game
         self.best = self.best or game
+        self.keep(0.0, game)
         if game.stopped in ENDED_BY_CALLER:
             raise OutOfTime(Stop(game.stopped))
         return game
@@ -168,7 +178,7 @@ class Growth:
                 return best
             if fallen < _WORTH_A_ROUND * self.open_bits or turn.left < _ROUND_GROWTH * game.seconds:
                 return best
-            agent = AgentProblem(self.problem, game.pairs, prices=np.array(game.prices))
+            agent = AgentProblem(self.problem, game.pairs, prices=np.array(game.prices), task=self.task)
             moving, share = redirected_graph(agent, game, self.clock, self.memory_bytes), _GAME_GAP
             memory, near = moving.memory, (moving, game)
 
@@ -177,9 +187,9 @@ class Growth:
         return max(_WINDOW_GAP * self.gap, share * min(self.open_bits, 1.0)) if self.is_value else _PATH_GAP * self.gap
 
     def keep(self, bits: float, game: GameResult) -> None:
-        """A lower bound on what the policy of a game hides."""
-        if bits > self.lower:
-            self.lower, self.best = bits, game
+        """A lower bound on what the policy of a game hides, to which its task is added."""
+        if bits + game.task_value > self.lower:
+            self.lower, self.best = bits + game.task_value, game
 
     def measure(self, game: GameResult) -> None:
         """A proven lower bound on what the policy of a game hides, where that fits the memory."""
@@ -236,16 +246,16 @@ class Events:
 
     def play(self, growth: Growth) -> Turn | None:
         """See `Turn`."""
-        before, others = growth.upper, bool(growth.problem.others)
-        game = growth.observer_turn(Events, LastEvents(self.number), redirects=growth.is_value and others)
+        before = growth.upper
+        game = growth.observer_turn(Events, LastEvents(self.number), redirects=growth.is_value and not growth.is_plain)
         if not growth.is_value:
             if game.stopped == "gap reached":  # one cut short may be hardly searched
                 growth.best = game
             worth = before - growth.upper >= _WORTH_AN_EVENT * growth.upper
             return Events(self.number + 1) if worth else None
-        if others or growth.lower <= 0:  # else it would hardly hide more
+        if not growth.is_plain or growth.lower <= 0:  # else it would hardly hide more
             growth.measure(game)
-        return Events(self.number + 1) if others else Clusters(game, growth.nodes)
+        return Clusters(game, growth.nodes) if growth.is_plain else Events(self.number + 1)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
 from .ascent import GameResult, PairRule, made_pairs
 from .pairs import DEFAULT_MEMORY, FullHistory, Pairs
+from .responses import Task
 from .rounds import Rounds
 from .rule_tables import ValueTable
 
@@ -102,6 +103,7 @@ def solve_records_game(
     gap: float = 1e-3,
     iterations: int = 10_000,
     memory_bytes: int = DEFAULT_MEMORY,
+    task: Task = (),
     clock: Clock | None = None,
 ) -> GameResult:
     """`max_π min_j H(Z_j|Y_j)` over the pairs of these names, under all constraints, between two bounds.
@@ -110,7 +112,7 @@ def solve_records_game(
     bounds of pairs: the upper bound holds all the same.
 
     **Arguments:** `hide`; `threshold`: δ, that of the problem by default; `gap`: the search ends where the bounds are this
-    close, or where the `clock` says so.
+    close, or where the `clock` says so; `task`: factors of quantities whose sum is added to the least.
 
     **Returns:** the game whose rules prove the bound, the weights of pairs that must keep bits being their prices, with the
     best policy, which acts on what the observers of all pairs see; `lower` is -inf where no policy was found that keeps them.
@@ -131,7 +133,7 @@ def solve_records_game(
     records = [records_of(pairs, view, width) for view in together.views]
     kept = np.array([find_pair(name, problem.pairs).min for name in names if name in least], dtype=float)
     threshold = threshold_of(together.joint) if threshold is None else threshold
-    rounds = Rounds(together.joint, pairs, RecordBits(pairs, records, kept), threshold, gap)
+    rounds = Rounds(together.joint, pairs, RecordBits(pairs, records, kept), threshold, gap, task)
     stopped = rounds.run(iterations, clock)
     if rounds.unreachable:
         wanted = " and ".join(f"{least[name]:.6g} in {name!r}" for name in names if name in least)

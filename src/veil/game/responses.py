@@ -20,6 +20,9 @@ from .rule_tables import RuleTable, rule_table
 
 _UNIT = 2.0**-53
 
+Task = Sequence[tuple[float, int]]
+"""Factors of quantities, by their numbers in `problem.quantities`, whose sum is maximised beside the bits."""
+
 Tables = Sequence[Float[np.ndarray, "A n"]]
 """A policy on pairs: for each decision the probabilities of the actions, a column for each pair of the layer."""
 
@@ -29,7 +32,7 @@ class Outcome:
     """The outcome of a policy: `joint[m, z] = P(M_T = m, Z = z)` and the expected return; both are linear in the flows.
 
     For a whole path `joint` has the entries of its rule (`rule_tables.py`). Linear too are `arrivals`, the masses of the
-    arrivals of each step where the agent has them, and `bonus`, the bits that the prices of the other bounds pay.
+    arrivals of each step where the agent has them, and `bonus`, what the task and the prices of the other bounds pay.
     """
 
     joint: Float[np.ndarray, "..."]
@@ -69,6 +72,7 @@ class AgentProblem:
     Each pass costs the non-zeros of the steps, about 1 ns each, and for the soft one an exponential for each (pair,
     action), about 10 ns. With `arrivals` the passes go over them, and a soft response may be paid for each. `prices`: λ_k of
     the bounds beside the threshold, in bits per unit; `Σ_k λ_k sign_k (V_k − δ_k)` is then added to what the agent maximises.
+    `task`: factors c_k of quantities, by number; `Σ_k c_k V_k` is added, too.
     `table`: what the observer's rule is a table of, by default that of the pairs.
     """
 
@@ -79,6 +83,7 @@ class AgentProblem:
         arrivals: tuple[Arrivals, ...] = (),
         prices: Float[np.ndarray, " F"] | None = None,
         table: RuleTable | None = None,
+        task: Task = (),
     ):
         hidden = pairs.hidden
         self.problem, self.pairs, self.arrivals = problem, pairs, arrivals
@@ -99,7 +104,11 @@ class AgentProblem:
         # Of returns, for tolerances and first steps: answers do not depend on the unit in which rewards are given.
         self.unit = 2.0 ** math.frexp(self.largest_reward)[1]
         self.prices = (0.0,) * len(problem.others) if prices is None else tuple(prices.tolist())
-        self._prices = () if prices is None else tuple(zip(self.prices, other_targets(problem), strict=True))
+        self.task = task
+        priced = () if prices is None else zip(self.prices, other_targets(problem), strict=True)
+        # Of each quantity that counts: bits for a unit of it, and what is subtracted.
+        self._counted = [(factor, hidden.paid[number], 0.0) for factor, number in task]
+        self._counted += [(price * one.sign, one.paid, price * one.sign * one.bound) for price, one in priced]
 
     def return_error(self) -> float:
         """A bound on the error of a return that is computed by passes over the pairs.
@@ -137,17 +146,17 @@ class AgentProblem:
         return multiplier * self.last_values + self._last_state_bonus()
 
     def _state_bonus(self, time: int) -> Float[np.ndarray, "A N"]:
-        """What the prices of the other bounds pay for a decision, in bits."""
+        """What the task and the prices of the other bounds pay for a decision, in bits."""
         total = np.zeros_like(self._reward)
-        for price, one in self._prices:
-            total += price * one.sign * one.paid.discount**time * one.paid.reward.T
+        for factor, paid, _ in self._counted:
+            total += factor * paid.discount**time * paid.reward.T
         return total
 
     def _last_state_bonus(self) -> Float[np.ndarray, " N"]:
         """What they pay for the last state, less their bounds."""
         total = np.zeros_like(self.last_values)
-        for price, one in self._prices:
-            total += price * one.sign * (one.paid.discount**self.horizon * one.paid.terminal - one.bound)
+        for factor, paid, constant in self._counted:
+            total += factor * paid.discount**self.horizon * paid.terminal - constant
         return total
 
     def bonus(self, time: int) -> Float[np.ndarray, "A n"]:
@@ -184,7 +193,7 @@ class AgentProblem:
         """`max_π E[w(M_T,Z) + λ G] − KL(π ‖ prior)`, trajectories' divergence in bits, by soft backward induction.
 
         **Arguments:** `costs`, w in bits; `multiplier`, λ; `prior`, `log2` of a policy, the uniform one by default;
-        `paid`, bits for each arrival of each step; `scale`, by which what the prices pay is multiplied.
+        `paid`, bits for each arrival of each step; `scale`, by which what task and prices pay is multiplied.
         """
         value = self._at_the_end(costs, multiplier, scale)
         tables: list[np.ndarray] = [np.empty(0)] * self.horizon
@@ -193,7 +202,7 @@ class AgentProblem:
             scores += self._at_pairs(self._uniform, time) if prior is None else prior[time]
             if multiplier:
                 scores += self.reward(time, multiplier)
-            if self._prices:
+            if self._counted:
                 scores += scale * self.bonus(time)
             value, tables[time] = soft_maximum_bits(scores)
             if (here := self.table.at(costs, time)) is not None:
@@ -211,7 +220,7 @@ class AgentProblem:
             reward = self.reward(time)
             scores = self._ahead(time, value, self.table.on_arrival(costs, time)) + multiplier * reward
             scores += self._at_pairs(self._blocked, time)
-            if self._prices:
+            if self._counted:
                 scores += self.bonus(time)
             gained = reward + self._ahead(time, earned)
             value, earned = scores[0], gained[0]
@@ -248,7 +257,7 @@ class AgentProblem:
             flow = tables[time] * here
             earned += float(np.vdot(self.reward(time), flow))
             flows.append(flow)
-            bonus += float(np.sum(self.bonus(time) * flow)) if self._prices else 0.0
+            bonus += float(np.sum(self.bonus(time) * flow)) if self._counted else 0.0
             if self._apart:
                 apart, size = self._apart[time], len(self.pairs.layers[time + 1])
                 arrived.append(self._forward_steps[time] @ flow.ravel())
@@ -257,7 +266,7 @@ class AgentProblem:
                 here = self._forward_steps[time] @ flow.ravel()
             masses.append(here)
         earned += float(self.terminal @ here)
-        bonus += float(np.sum(self.last_bonus() * here)) if self._prices else 0.0
+        bonus += float(np.sum(self.last_bonus() * here)) if self._counted else 0.0
         return Outcome(self.table.joint(masses, arrived), earned, tuple(arrived) if self.arrivals else (), bonus), flows
 
     def _at_the_end(
@@ -266,7 +275,7 @@ class AgentProblem:
         """What each pair of the last layer is worth."""
         paid = self.table.at(costs, self.horizon)
         value = multiplier * self.terminal + (0.0 if paid is None else paid)
-        return value + scale * self.last_bonus() if self._prices else value
+        return value + scale * self.last_bonus() if self._counted else value
 
     def _ahead(self, time: int, value: np.ndarray, paid: np.ndarray | None = None) -> Float[np.ndarray, "A n"]:
         """The expectation of a function of the next pair, and of what is paid for the arrival, for each action and pair."""

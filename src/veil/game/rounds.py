@@ -1,11 +1,11 @@
 """The game under several constraints, or against several observers: prices and weights, from the games that they make.
 
-For prices λ ≥ 0 of the other bounds and weights w of what is counted, `max_π Σ_j w_j H_j + Σ_k λ_k sign_k (V_k − δ_k)`
-over policies with return ≥ δ is a game with one constraint. With `Σ w_j = 1` over the H_j that are hidden its upper bound is
-one on the least of them, over all policies that meet every constraint; the weight of an H_j that must be h_j or more is a
-price, and `w_j h_j` is subtracted. Its policy is a column: the bits and the slacks. A small linear program mixes the columns so
-that every constraint is met and the least is largest; its multipliers are the next prices and weights, and the mixture, which
-hides at least the mean of its columns since H is concave, is the policy.
+A task is added to each of the bits that are hidden. For prices λ ≥ 0 of the other bounds and weights w of what is counted,
+`max_π Σ_j w_j H_j + Σ_k λ_k sign_k (V_k − δ_k)` over policies with return ≥ δ is a game with one constraint. With `Σ w_j = 1`
+over the H_j that are hidden its upper bound is one on the least of them, over all policies that meet every constraint; the
+weight of an H_j that must be h_j or more is a price, and `w_j h_j` is subtracted. Its policy is a column: the bits and the
+slacks. A small linear program mixes the columns so that every constraint is met and the least is largest; its multipliers are
+the next prices and weights, and the mixture, which hides at least the mean of its columns since H is concave, is the policy.
 
 While no mixture of the columns keeps all bits that must be kept, there are two programs in turns. The first maximises the
 least of what is kept beyond its bound; its multipliers are weights of the kept bits alone, and if their game has an upper bound
@@ -27,7 +27,7 @@ from ..problem.return_rounding import return_rounding
 from .ascent import GameResult, solve_priced_game, tables_of
 from .multiplier import FlowPoint
 from .pairs import Pairs
-from .responses import AgentProblem
+from .responses import AgentProblem, Outcome, Task
 from .rule_tables import RuleTable, rule_table
 
 _ROUNDS = 60  # games at most
@@ -91,9 +91,17 @@ class Rounds:
     solved; `unreachable`: no policy keeps all bits that must be kept.
     """
 
-    def __init__(self, problem: Problem, pairs: Pairs, counted: Counted, threshold: float | None, gap: float):
+    def __init__(
+        self,
+        problem: Problem,
+        pairs: Pairs,
+        counted: Counted,
+        threshold: float | None,
+        gap: float,
+        task: Task = (),
+    ):
         self.problem, self.pairs, self.counted, self.threshold, self.gap = problem, pairs, counted, threshold, gap
-        self.agent, self.targets = AgentProblem(problem, pairs), other_targets(problem)
+        self.agent, self.targets = AgentProblem(problem, pairs, task=task), other_targets(problem)
         self.units = np.array([one.unit for one in self.targets])
         errors = np.array([return_rounding(problem, one.quantity) for one in self.targets])
         self.kept_slack = np.maximum(_INSIDE, _ROUNDINGS * errors / self.units)
@@ -144,6 +152,7 @@ class Rounds:
             blind=None if self.best is None else self.best.blind,
             prices=self.prices,
             table=self.counted.table(weights),
+            task=self.agent.task if bounds else (),
             clock=clock.share(1.0).silent(),
         )
         self.games += 1
@@ -174,7 +183,13 @@ class Rounds:
     def _column(self, point: FlowPoint) -> _Column:
         values = self.agent.other_values(point.flows)
         slack = np.array([one.slack(value) for one, value in zip(self.targets, values.tolist(), strict=True)])
-        return _Column(point, self.counted.bits(point.outcome.joint), slack)
+        return _Column(point, self._bits(point.outcome), slack)
+
+    def _bits(self, outcome: Outcome) -> Float[np.ndarray, " J"]:
+        """All bits, to those that are hidden the task added."""
+        bits = self.counted.bits(outcome.joint)
+        bits[: self.counted.num_hidden] += outcome.bonus
+        return bits
 
     def _inside(self) -> list[np.ndarray]:
         """The policy whose worst slack is largest, on the pairs; even odds where it never goes."""
@@ -284,13 +299,14 @@ class Rounds:
         assert self.best is not None
         tables = tables_of(self.agent, (self.mixture or self.columns[-1]).point)
         outcome = self.agent.outcome(tables)
-        bits = self.counted.bits(outcome.joint)[: self.counted.num_hidden]
+        bits = self._bits(outcome)[: self.counted.num_hidden]
         return replace(
             self.best,
             lower=float(bits.min()),
             upper=self.upper,
             tables=tuple(tables),
             expected_return=outcome.expected_return,
+            task_value=outcome.bonus,
             stopped=stopped,
             seconds=seconds,
         )

@@ -8,7 +8,7 @@ from ..problem.problem import Problem
 from .ascent import GameResult, made_pairs, solve_priced_game
 from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, make_pairs
 from .public_graph import whole_memory
-from .responses import Tables
+from .responses import Tables, Task
 from .rounds import OwnBits, Rounds
 
 
@@ -24,6 +24,7 @@ def solve_game(
     pairs: Pairs | None = None,
     blind: GameResult | None = None,
     prior: Tables | None = None,
+    task: Task = (),
     clock: Clock | None = None,
 ) -> GameResult:
     """The largest `H(Z|M_T)` over all policies that meet the constraints, between two proven bounds.
@@ -36,7 +37,8 @@ def solve_game(
     `gap`: the search ends where the bounds are this close, after `iterations`, or where the `clock` says so; a keyboard
     interrupt also ends it with the best so far. `pairs`: those of the memory, where they are already made; `blind`: the
     game of an observer without memory, where it was already solved; `prior`: a policy on the pairs that excludes no action,
-    near which the best is expected, and which then takes the place of the uniform one in the search. Once the pairs are made a
+    near which the best is expected, and which then takes the place of the uniform one in the search. `task`: factors of
+    quantities whose sum is added to the bits; both bounds are then on the whole sum. Once the pairs are made a
     feasible policy and a bound are returned in any case.
 
     **Returns:** with constraints beside the threshold, the game whose `prices` prove the best bound, with the policy of the
@@ -52,18 +54,20 @@ def solve_game(
     pairs = made_pairs(problem, memory or whole_memory(build(problem)), memory_bytes, clock) if pairs is None else pairs
     if not problem.others:
         return solve_priced_game(
-            problem, pairs, threshold=threshold, gap=gap, iterations=iterations, blind=blind, prior=prior, clock=clock
-        )
-    rounds = Rounds(problem, pairs, OwnBits(pairs), threshold, gap)
+            problem, pairs, threshold=threshold, gap=gap, iterations=iterations, blind=blind, prior=prior, task=task,
+            clock=clock,
+        )  # fmt: skip
+    rounds = Rounds(problem, pairs, OwnBits(pairs), threshold, gap, task)
     stopped = rounds.run(iterations, clock)
     return rounds.result(stopped, clock.spent)
 
 
-def least_game(problem: Problem, threshold: float | None) -> GameResult:
+def least_game(problem: Problem, threshold: float | None, task: Task = ()) -> GameResult:
     """A feasible policy and a bound over all policies, from the least work that gives them.
 
     It is the game of an observer without memory, whose pairs are the hidden states of each time, without a search.
 
     **Raises:** `InfeasibleError` where no policy has the return asked for; `TooLargeError` where not even that fits.
     """
-    return solve_game(problem, threshold=threshold, pairs=make_pairs(build(problem), LastEvents(0)), clock=Clock(0.0))
+    pairs = make_pairs(build(problem), LastEvents(0))
+    return solve_game(problem, threshold=threshold, pairs=pairs, task=task, clock=Clock(0.0))

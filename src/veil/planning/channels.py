@@ -23,6 +23,7 @@ from ..measure.loss import Rule
 from ..measure.trajectory import SequenceEntropy
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
+from ..problem.terms import hidden_terms
 from .backend import Backend, Draw, Sum
 from .each_bits import each_time_backend
 from .exact_bits import OverTimes, Prior, Rows, Tree, Walked, entropy_of_sequences, loss_measure, row_measure
@@ -31,7 +32,6 @@ from .options import Evaluation, SolveOptions
 from .options import Objective as Goal
 from .policy_class import Space, all_strings, any_table, make_space
 from .sampled_bits import LossMeasure, Sampled, likelihood_measure
-from .terms import hidden_terms
 from .window_bits import MOST_STATES, Windowed
 
 # An exact search makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most

@@ -20,6 +20,7 @@ from ..policy.feature_maps import RowNetwork
 from ..policy.features import FeaturePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from ..problem.terms import hidden_terms, terms_of
 from .answer import is_feasible
 from .ascent import MOST_BATCH, Ascent, AscentState
 from .backend import Draw, Tables
@@ -37,7 +38,6 @@ from .search import search, within_reach
 from .solution import History, Solution, Status
 from .starts import richest_table
 from .table_methods import make_ascent
-from .terms import hidden_terms, terms_of
 
 _SHARE_OF_SAFE = 0.1  # of what is left then, for the table of largest return
 _SHARE_OF_FIT = 0.4  # of what is left then, to fit it

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..common.workers import ALONE, Team
 from ..problem.problem import Problem
+from ..problem.terms import terms_of, with_task
 from .ascent import MOST_BATCH
 from .channels import make_channels
 from .device_plan import chosen_plan
@@ -18,7 +19,6 @@ from .objective import Objective, make_objective
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
 from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples
-from .terms import terms_of, with_task
 
 SHARE_OF_PROOF = 0.25
 """Of a time limit, that is kept for the proof."""

@@ -11,13 +11,13 @@ from ..measure.constrained import ConstraintValue, quantity_values
 from ..measure.pairs import PairValue, pair_values
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from ..problem.terms import hidden_terms, terms_of, with_task
 from ..proof.certify import prove
 from ..proof.feasibility import proven_others
 from .methods import METHODS, check_options
 from .options import SolveOptions
 from .plan import Plan, search_seconds
 from .solution import Solution, Status
-from .terms import hidden_terms, terms_of, with_task
 
 _PROOF_SECONDS = 20.0  # that a proof may take where nothing is said
 _PAIR_SECONDS = 1.0  # at least, in which pairs that a method did not measure are

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from ..common.errors import InputError
 from ..common.suggest import suggestion
-from ..problem.constraints import Constraint, Probability, Rebound, Return
-from ..problem.pairs import OWN
-from ..problem.problem import Problem
-from ..problem.secrets.holds import Holds
-from ..problem.secrets.secret import State
+from .constraints import Constraint, Probability, Rebound, Return
+from .pairs import OWN
+from .problem import Problem
+from .secrets.holds import Holds
+from .secrets.secret import State
 
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAME = re.compile(r"[^\s+\-*·()]+")
