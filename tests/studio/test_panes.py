@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import veil
+from tests.studio.test_guarding import CORRIDOR
 from veil.common.rounding import lower_text
 from veil.formats.results.folder import write_result
 from veil.formats.results.scenario import Origin
@@ -282,6 +283,53 @@ def test_the_agent_is_played_with_the_keyboard_and_the_game_survives_a_reload(op
         compare(time)
     expect(page.locator(".outcome")).to_contain_text("The secret was")
     expect(page.locator("[data-row=policy]")).to_contain_text("0.248")
+
+
+def test_the_guard_is_played_with_the_keyboard(open_studio: OpenStudio, studio: Studio):
+    studio.set_scenario(CORRIDOR, name="corridor")
+    page = open_studio(pane="play")
+    page.locator("[data-role=guard]").press("Enter")
+    expect(page.locator("#pane-play .now")).to_contain_text("Question 1 of 4")
+    page.get_by_role("button", name="What would the rules ask?").press("Enter")
+    expect(page.locator("#pane-play [role=status]").nth(1)).to_contain_text("The greedy rule asks")
+    asked = read_scenario(CORRIDOR).problem
+    observer = veil.ObserverFilter(asked, veil.MarkovPolicy.uniform(asked))
+    for number, key in enumerate("1213", 1):
+        page.locator("#pane-play .asking button").first.press(key)
+        expect(page.locator(".seen span")).to_have_count(number)
+        action, _, answer = page.locator(".seen span").last.inner_text().partition(" · ")
+        observer.update((action, answer))
+        shown = page.locator("#pane-play .bar div").evaluate_all("(all) => all.map((bar) => Number(bar.dataset.p))")
+        assert shown == pytest.approx(observer.posterior, abs=1e-9)
+    expect(page.locator(".outcome")).to_contain_text("You are left with")
+    expect(page.locator("[data-row=you]")).to_contain_text("0.25")  # the east camera was asked once
+    expect(page.locator("[data-row=greedy]")).to_be_visible()
+
+
+def test_a_cone_is_added_dragged_and_set(open_studio: OpenStudio, studio: Studio):
+    page = open_studio(pane="draw")
+    press(page, "Home")
+    page.locator("text=+ Cone").click()
+    chosen = page.locator("[data-shape=camera-1]")
+    expect(chosen).to_have_attribute("aria-pressed", "true")
+    box = page.locator(".scroller").bounding_box()
+    assert box is not None
+    rows = float(page.locator(".fields [data-key=rows]").input_value())
+    size = float(page.locator(".scroller > div").evaluate("(space) => space.clientHeight")) / rows
+    page.mouse.move(box["x"] + 0.5 * size, box["y"] + 1.5 * size)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 2.5 * size, box["y"] + 1.5 * size)
+    page.mouse.up()
+    expect(page.locator("#pane-draw textarea")).to_have_value(
+        re.compile(r"centre = \[1, 0\], radius = 2, direction = 0")
+    )
+    page.locator(".settings [data-key=angle]").fill("60")
+    page.locator(".settings [data-key=angle]").press("Enter")
+    expect(page.locator("#pane-draw textarea")).to_have_value(re.compile("angle = 60"))
+    assert "camera-1" in problem_of(page).observer.sensors
+    page.locator("text=Remove this cone").click()
+    expect(chosen).to_have_count(0)
+    assert "camera-1" not in text_of(page)
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])

@@ -31,6 +31,7 @@ from .belief_graph import BeliefGraph
 from .belief_steps import BeliefSteps
 from .query_rules import Draws, Followed, Rule, follow, greedy_rule, rollout_rule, simulate
 
+_LEAST_SECONDS = 0.01  # for the floor
 _ROUNDING = 1e-10  # bits by which bounds are moved outward
 # Shares of the time that is left: for the greedy rule, a first search, the floor, and rules that look ahead; of the rest, for
 # the rule of the search's lower bounds.
@@ -244,7 +245,8 @@ def _floor(steps: BeliefSteps, clock: Clock) -> float | None:
     each = [Observer(table, observer.observations.all()) for table in observer.matrices]
     try:
         informed = problem.replace(observer=Together(*each), agent_sees="state", constraints=())
-        return opacity(informed, MarkovPolicy.uniform(informed), "auto", time_limit=clock.left).lower
+        # The time may have run out while the problem was made.
+        return opacity(informed, MarkovPolicy.uniform(informed), "auto", time_limit=max(clock.left, _LEAST_SECONDS)).lower
     except TooLargeError:
         return None
 

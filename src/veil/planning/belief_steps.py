@@ -211,12 +211,17 @@ class BeliefSteps:
         )
         return total + self._blind_costs(time, beliefs)
 
+    def next_secret(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k Z"]:
+        """The mass of each value that the secret has at the first time from `time` on that counts, if no more is learned."""
+        if self._weights[time] or not self.forecasts[time]:
+            return self._joint(time, beliefs)
+        return beliefs @ self.forecasts[time][0][1]
+
     def next_unknown(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
         """The bits that count at the first time from `time` on that has a weight, if nothing more is learned until then."""
         if self._weights[time] or not self.forecasts[time]:
             return self.unknown(time, beliefs)
-        _, table = self.forecasts[time][0]
-        return row_bits(beliefs @ table)
+        return row_bits(self.next_secret(time, beliefs))
 
     def left_by(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k K"]:
         """`next_unknown` one time later, after each of `answers`; if actions only ask, without making those beliefs."""

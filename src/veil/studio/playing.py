@@ -1,4 +1,4 @@
-"""The pane Play: be the observer of hidden runs and guess the secret, or be the agent and watch the observer's belief.
+"""The pane Play: guess the secret of hidden runs, walk while an observer watches, or choose what to ask as a guard.
 
 A game is a small document on disk: a seed, the number of the round, what the player did in it, and the rounds before. All
 that is random follows from the seed, so that a game goes on after the server was ended; the page never learns the seed.
@@ -23,6 +23,7 @@ from ..measure.attack_result import fano_error
 from ..report.observing import ObservedRun, event_text, sample_run
 from ..report.page_data import run_data, scene_data
 from ..report.scene import Scene
+from .guarding import Post, ask, guard_score, post_of, shown_to_guard
 from .looking import UNIFORM, Subject, subject_of, subject_of_text
 from .routes import Refused, Request, text_of
 from .walking import Walk
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "veil-play-1"
 _FOLDER = "games"
-_ROLES = ("observer", "agent")
+_ROLES = ("observer", "agent", "guard")
 _MOST_GAMES = 50
 _MOST_ROUNDS = 10_000
 _LEAST, _MOST = 0.01, 0.99  # the probability of a guess: a certain one that is wrong would cost infinitely many bits
@@ -43,10 +44,12 @@ _ACTING = Lock()  # two acts at once in a game would both begin from the same st
 
 
 def start(request: Request, studio: "Studio") -> dict[str, Any]:
-    """Begin a game: `role`, observer or agent; `run`, whose policy is played with, or `uniform`."""
+    """Begin a game: `role`; `run`, whose policy is played with, or `uniform`. A guard plays with the scenario on the page."""
     role, run = text_of(request, "role"), text_of(request, "run", UNIFORM)
     if role not in _ROLES:
-        raise Refused(400, f"role is {role[:40]!r}, expected observer or agent")
+        raise Refused(400, f"role is {role[:40]!r}, expected {', '.join(_ROLES)}")
+    if role == "guard":
+        run = UNIFORM
     game: Game = {"format": _FORMAT, "id": secrets.token_hex(8), "role": role, "run": run}
     game |= {"seed": secrets.randbits(53), "round": 0, "acts": [], "rounds": []}
     if run == UNIFORM:
@@ -66,22 +69,28 @@ def show(request: Request, studio: "Studio") -> dict[str, Any]:
 
 
 def act(request: Request, studio: "Studio") -> dict[str, Any]:
-    """One act: `next`, see the next observation; `guess` a value with a `probability`; `move` by an action; `again`."""
+    """One act: `next`, see the next observation; `guess` a value with a `probability`; `move` or `ask` by an action; `again`.
+
+    `advise` changes nothing: the answer has what rules would ask.
+    """
     with _ACTING:
         game = _read(studio, text_of(request, "play"))
         subject, what = _subject(game, studio), text_of(request, "act")
         if what == "again":
             _next_round(game)
-        elif what == "next":
-            _see_next(game, subject)
-        elif what == "guess":
-            _guess(game, subject, request)
-        elif what == "move":
-            _move(game, subject, request)
+        elif what in ("ask", "advise"):
+            _expect(game, "guard")
+            assert isinstance(subject, Post)
+            if what == "ask":
+                ask(game, subject, request.get("action"))
+        elif what in ("next", "guess", "move"):
+            _expect(game, "agent" if what == "move" else "observer")
+            assert isinstance(subject, Subject)
+            {"next": _see_next, "guess": _guess, "move": _move}[what](game, subject, request)
         else:
-            raise Refused(400, f"act is {what[:40]!r}, expected next, guess, move or again")
+            raise Refused(400, f"act is {what[:40]!r}, expected next, guess, move, ask, advise or again")
         _save(studio, game)
-    return _shown(game, subject)
+    return _shown(game, subject, advised=what == "advise")
 
 
 def _next_round(game: Game) -> None:
@@ -97,15 +106,13 @@ def _is_finished(game: Game) -> bool:
     return len(game["rounds"]) > game["round"]
 
 
-def _see_next(game: Game, subject: Subject) -> None:
-    _expect(game, "observer")
+def _see_next(game: Game, subject: Subject, request: Request) -> None:
     if len(game["acts"]) >= subject.problem.horizon:
         raise InputError("game", ["all observations were seen: guess"])
     game["acts"].append(1)
 
 
 def _guess(game: Game, subject: Subject, request: Request) -> None:
-    _expect(game, "observer")
     values, run = subject.problem.secret_values, _hidden_run(game, subject)
     value, probability = request.get("value"), request.get("probability")
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < len(values):
@@ -134,7 +141,6 @@ def _guess(game: Game, subject: Subject, request: Request) -> None:
 
 
 def _move(game: Game, subject: Subject, request: Request) -> None:
-    _expect(game, "agent")
     action = request.get("action")
     walk = _walk(game, subject)
     walk.move(action if isinstance(action, int) and not isinstance(action, bool) else -1)
@@ -160,30 +166,30 @@ def _bits(rule: np.ndarray, truth: int) -> float | None:
     return found if np.isfinite(found) else None
 
 
-def _shown(game: Game, subject: Subject, *, whole: bool = False) -> dict[str, Any]:
+def _shown(game: Game, subject: Subject | Post, *, whole: bool = False, advised: bool = False) -> dict[str, Any]:
     """What the page may know of a game; `whole`: with what does not change in it."""
     problem = subject.problem
-    document = {
-        "play": game["id"],
-        "role": game["role"],
-        "run": game["run"],
-        "round": game["round"],
-        "horizon": problem.horizon,
-        "over": _is_finished(game),
-        "score": _score(game, subject),
-        **(_shown_to_observer if game["role"] == "observer" else _shown_to_agent)(game, subject),
-    }
+    document = {key: game[key] for key in ("role", "run", "round")}
+    document |= {"play": game["id"], "horizon": problem.horizon, "over": _is_finished(game)}
+    if isinstance(subject, Post):
+        document |= {"score": guard_score(game, subject), **shown_to_guard(game, subject, advised=advised)}
+    else:
+        shown = _shown_to_observer if game["role"] == "observer" else _shown_to_agent
+        document |= {"score": _score(game, subject), **shown(game, subject)}
     if whole:
-        directions = subject.scene.directions
-        names = problem.model.actions.all()
         document |= {
             "facts": subject.facts(),
             "values": list(problem.secret_values),
             "data": scene_data(subject.scene),
             "spots": len(subject.scene.shown),
-            "actions": [{"name": name, "direction": way} for name, way in zip(names, directions, strict=True)],
+            **({"queries": subject.queries()} if isinstance(subject, Post) else {"actions": _actions(subject)}),
         }
     return document
+
+
+def _actions(subject: Subject) -> list[dict[str, Any]]:
+    names, directions = subject.problem.model.actions.all(), subject.scene.directions
+    return [{"name": name, "direction": way} for name, way in zip(names, directions, strict=True)]
 
 
 def _shown_to_observer(game: Game, subject: Subject) -> dict[str, Any]:
@@ -257,11 +263,12 @@ def _walk(game: Game, subject: Subject) -> Walk:
     return walk
 
 
-def _subject(game: Game, studio: "Studio") -> Subject:
+def _subject(game: Game, studio: "Studio") -> Subject | Post:
     given = game.get("scenario")
     if given is None:
         return subject_of(studio, game["run"])
-    return subject_of_text(given["text"], given["name"], None if given["base"] is None else Path(given["base"]))
+    make = post_of if game["role"] == "guard" else subject_of_text
+    return make(given["text"], given["name"], None if given["base"] is None else Path(given["base"]))
 
 
 def _save(studio: "Studio", game: Game) -> None:

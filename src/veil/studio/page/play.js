@@ -2,14 +2,15 @@
 // ask.
 import { make } from "../report/make.js";
 import { agentView } from "./play-agent.js";
+import { guardView } from "./play-guard.js";
 import { observerView } from "./play-observer.js";
 import { fillRuns } from "./subjects.js";
 
 const KEPT = "veil-play"; // the game that goes on after the page is loaded again
-const VIEWS = { observer: observerView, agent: agentView };
+const VIEWS = { observer: observerView, agent: agentView, guard: guardView };
 const INTRO =
   "As the observer you see the observations of a hidden run and guess the secret. As the agent you walk, and the " +
-  "observer guesses.";
+  "observer guesses. As the guard you choose which sensor to ask at each step (scenarios with a [querying] table).";
 
 export function start(root, studio) {
   const bar = make("div", { class: "toolbar" }, root);
@@ -30,9 +31,9 @@ export function start(root, studio) {
   let isBusy = false;
 
   async function begin(role) {
-    told.textContent = "";
+    told.textContent = role === "guard" ? "Looking for a plan to compare with …" : "";
     try {
-      if (select.value === "uniform") await studio.save();
+      if (select.value === "uniform" || role === "guard") await studio.save();
       take(await studio.api("POST", "/api/play", { role, run: select.value }));
       stage.querySelector("[data-first]")?.focus();
     } catch (error) {
@@ -72,7 +73,7 @@ export function start(root, studio) {
     update(game);
   }
   function update(answer) {
-    const { result, revealed, ...kept } = game;
+    const { result, revealed, advice, at, ...kept } = game;
     game = { ...kept, ...answer };
     told.textContent = "";
     show(game);
