@@ -246,7 +246,9 @@ def _floor(steps: BeliefSteps, clock: Clock) -> float | None:
     try:
         informed = problem.replace(observer=Together(*each), agent_sees="state", constraints=())
         # The time may have run out while the problem was made.
-        return opacity(informed, MarkovPolicy.uniform(informed), "auto", time_limit=max(clock.left, _LEAST_SECONDS)).lower
+        return opacity(
+            informed, MarkovPolicy.uniform(informed), "auto", time_limit=max(clock.left, _LEAST_SECONDS)
+        ).lower
     except TooLargeError:
         return None
 
