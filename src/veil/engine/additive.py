@@ -4,8 +4,9 @@ Every quantity (`Paid`) is linear in the occupancies `P(x_t = x, a_t = a)`, whic
 of the policy-gradient theorem, `∂V/∂π_t(a|c) = Σ_{x in c} d^t P(x_t = x) Q_t(x,a)`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -15,6 +16,7 @@ from .chain import Chain, sum_by_cell
 from .hidden import Hidden
 from .kernel import Matrix
 from .paid import Paid, solve_discounted
+from .products import add_turned_product
 
 Tables = Float[np.ndarray, "B T C A"]
 
@@ -202,18 +204,39 @@ class _Passes:
 
     def _forward(self, paid: Sequence[tuple[Paid, float]]) -> tuple[list[np.ndarray], Float[np.ndarray, "K B"]]:
         """`P(x_t = x)` at times 0 … T, and the sums that are paid on the way."""
-        rewards = [np.ascontiguousarray(plain.reward.T).reshape(-1, 1) for plain, _ in paid]
+        rewards = [np.ascontiguousarray(plain.reward.T) for plain, _ in paid]
         occupied, values = [np.ascontiguousarray(self.starts)], np.zeros((len(paid), len(self._tables)))
+        mixed = self._mixed() if self.stationary else None
+        if mixed is None:
+            rewards = [one.reshape(-1, 1) for one in rewards]
+        else:  # what a policy is paid in a state, instead of what it is paid for each action there
+            rewards = [np.sum(self.weights(0) * one, axis=1)[:, :, None] for one in rewards]
         for time in range(self.hidden.horizon):
-            flows = occupied[-1][:, None, :] * self.weights(time)
+            here = occupied[-1][:, None, :]
+            flows = here if mixed is not None else here * self.weights(time)
             rows = flows.reshape(len(flows), 1, -1)
             for number, (plain, _) in enumerate(paid):
                 values[number] += plain.discount**time * np.matmul(rows, rewards[number])[:, 0, 0]
-            occupied.append(self.hidden.kernel.push(flows))
+            occupied.append(self.hidden.kernel.push(flows) if mixed is None else mixed(occupied[-1]))
         for number, (plain, offset) in enumerate(paid):
             last = self._last(plain, offset)[:, None]
             values[number] += plain.discount**self.hidden.horizon * np.matmul(occupied[-1][:, None, :], last)[:, 0, 0]
         return occupied, values
+
+    def _mixed(self) -> Callable[[Float[np.ndarray, "B N"]], Float[np.ndarray, "B N"]]:
+        """The step of stationary policies: the transitions under each are found once, and have no actions any more."""
+        matrices: list[Any] = [self.hidden.kernel.mix(one.T) for one in self.weights(0)]
+        if isinstance(matrices[0], np.ndarray):
+            stacked = np.stack(matrices)
+            return lambda here: np.matmul(here[:, None, :], stacked)[:, 0]
+
+        def step(here: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "B N"]:
+            found = np.zeros(here.shape)
+            for row, matrix, out in zip(here, matrices, found, strict=True):
+                add_turned_product(matrix.indptr, matrix.indices, matrix.data, row, out)
+            return found
+
+        return step
 
     def _backward(
         self, paid: Sequence[tuple[Paid, float]], occupied: list[np.ndarray], gradients: list[Tables]

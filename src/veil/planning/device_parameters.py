@@ -112,5 +112,5 @@ def on_device(
     known = [layers.send(table) for table in [safe, *given]]
     found = Ascent(objective, DeviceParameters(objective, safe), starts, known, schedule, options, batch)
     if np.isfinite(clock.time_limit):
-        found.closing += _PER_NUMBER * space.hidden.horizon * space.hidden.paid[0].reward.size
+        found.closing += _PER_NUMBER * float(np.prod(space.shape))
     return found

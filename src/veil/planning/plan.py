@@ -159,7 +159,7 @@ def _of_class(objective: Objective, options: SolveOptions, *, is_given: bool) ->
         optimiser = "Adam on fresh samples, averaged"
     else:
         batch, starts = 0, (options.starts or num_exact_starts(objective)) + is_given
-        schedule: Schedule = exact_schedule(objective, options.iterations)
+        schedule: Schedule = exact_schedule(objective, options.iterations, starts)
         optimiser = "L-BFGS to a stationary point"
     return ClassPlan(
         policy_class=space.describe,

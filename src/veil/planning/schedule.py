@@ -17,7 +17,7 @@ LONGEST = 5000
 # Exact searches: iterations of climbing, settling and polishing. A long climb finds better optima now and then, which is
 # worth it where an evaluation takes a millisecond.
 _ITERATIONS, _FEWER_ITERATIONS, _CHEAP_SECONDS = (180, 60, 300), (90, 60, 300), 1e-3
-_SETTLED = 4  # starts that settle
+_PARTS, _SETTLED = 3, 4  # parts of the climb, and starts that settle after it
 _SECONDS_A_ROUND, _STARTS = 0.07, (4, 36)  # of all starts of one iteration, and their least and largest number
 
 # Steps to begin with, of exact gradients (with half of it, one basin of the paper's grid is missed) and of samples; the least
@@ -32,7 +32,7 @@ _ROUND = (12, 100)  # least and largest number of iterations of a round
 _GRADIENT_SECONDS = 0.02  # of a gradient on the first batch, in which it is chosen
 # Seconds for each transition and sequence of a gradient, for each decision, for each transition and quantity of a sum of
 # rewards with its gradient, and for each parameter and bound of a step (measured on one core).
-_PER_ENTRY, _PER_STEP, _PER_SUM, _PER_PARAMETER = 4e-9, 4e-4, 6e-9, 2e-8
+_PER_ENTRY, _PER_STEP, _PER_SUM, _PER_PARAMETER = 3e-9, 3e-4, 1.5e-9, 7e-9
 _LEAST_BATCH = 32
 
 
@@ -73,15 +73,20 @@ def num_sampled_starts(seconds: float, time_limit: float) -> int:
     return int(np.clip(fits, *_SAMPLED_STARTS))
 
 
-def exact_schedule(objective: Objective, iterations: int | None) -> Schedule:
-    """That of a search on exact gradients; a limit on the iterations shares itself out in the same proportions."""
+def exact_schedule(objective: Objective, iterations: int | None, starts: int = 0) -> Schedule:
+    """That of a search on exact gradients; a limit on the iterations shares itself out in the same proportions.
+
+    Half of the starts stay after each part of the climb, until those are left that settle.
+    """
     climb, settle, polish = _ITERATIONS if objective.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
     if iterations is not None:
         total = climb + settle + polish
         climb = min(max(1, round(iterations * climb / total)), iterations)
         settle = min(iterations - climb, round(iterations * settle / total))
         polish = iterations - climb - settle
-    return Schedule(((climb, _SETTLED), (settle, 1)), polish, settles=True)
+    stay = [max(_SETTLED, starts >> part) for part in range(1, _PARTS)] + [_SETTLED]
+    climbs = np.diff(np.linspace(0, climb, _PARTS + 1).astype(int)).tolist()
+    return Schedule((*zip(climbs, stay, strict=True), (settle, 1)), polish, settles=True)
 
 
 def sampled_schedule(starts: int, seconds: float, time_limit: float, iterations: int | None) -> Schedule:

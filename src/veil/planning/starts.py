@@ -61,7 +61,7 @@ def _greedy_returns(space: Space, enough: float) -> Iterator[tuple[float, Float[
     problem, hidden = space.problem, space.hidden
     if is_blind(problem) or problem.return_over == "infinite" or problem.horizon == 0:
         return
-    for make in (discounted_table, lambda problem: greedy_table(problem)[0]):
+    for make in (lambda problem: greedy_table(problem)[0], discounted_table):  # the second takes five times as long
         table = space.table_of(MarkovPolicy(make(problem)))
         value = expected_sums(hidden, table[None], hidden.paid[:1], stationary=True)[0, 0]
         yield float(value), table

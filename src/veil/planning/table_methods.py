@@ -29,7 +29,7 @@ def make_ascent(objective: Objective, safe: Float[np.ndarray, "T C A"], options:
         return _on_samples(objective, safe, options, given)
     count = options.starts or num_exact_starts(objective)
     starts = exact_starts(objective, safe, count, options.seed) + given
-    schedule = exact_schedule(objective, options.iterations)
+    schedule = exact_schedule(objective, options.iterations, len(starts))
     return Ascent(objective, TableParameters(objective.space, safe), starts, [safe, *given], schedule, options)
 
 
