@@ -1,11 +1,11 @@
 """Check a result of veil with plain Python, without NumPy: python -m veil.verify_plain RESULT_FOLDER
 
-This file needs nothing but Python and can be copied: python verify_plain.py RESULT_FOLDER. It recomputes from `problem.bin`,
-`policy.safetensors` and `certificate.json` with its arrays everything that the certificate claims: what the policy hides in
-each channel, every quantity, and the upper bounds that rules of observers prove. Proven numbers are multiples of 2^-192,
-rounded outward; distributions are divided by their sums. Statistical claims are checked with sequences drawn here.
+This file needs nothing but Python and can be copied: python verify_plain.py RESULT_FOLDER. From `problem.bin`,
+`policy.safetensors` and `certificate.json` with its arrays it recomputes every claim of the certificate: what the policy hides
+in each channel, every quantity, and the upper bounds that rules of observers prove. Probabilities are whole numbers of 2^-160,
+rounded down, after each distribution was divided by its sum. Statistical claims are checked with sequences drawn here.
 
-Options: --confidence (of all statistical claims together, 1 - 1e-6 by default), --sequences (to draw for each at first),
+Options: --confidence (of all statistical claims together, 1 - 1e-6 by default), --sequences (to draw for each at most),
 --seed (to repeat the draws; by default they come from the randomness of the system).
 
 Exit codes, as of `veil verify`: 0 the certificate holds, 5 it does not hold, 2 it could not be checked: a file is missing or
@@ -14,6 +14,7 @@ cannot be read, or this program would take too long.
 
 # pyright: basic, reportArgumentType=false, reportOptionalMemberAccess=false, reportOperatorIssue=false
 # pyright: reportCallIssue=false, reportOptionalSubscript=false, reportOptionalIterable=false, reportGeneralTypeIssues=false
+# pyright: reportIndexIssue=false, reportAttributeAccessIssue=false
 # Fields of any kind are read from files; types are checked where numbers are used.
 # ruff: noqa: D101, D102, D103
 
@@ -26,21 +27,23 @@ import re
 import stat
 import struct
 import sys
-from collections import Counter, defaultdict
-from decimal import Context, Decimal
+from collections import defaultdict
 from fractions import Fraction
-from functools import cache
-from itertools import accumulate, groupby, pairwise, product
+from functools import cache, cached_property, reduce
+from itertools import accumulate, pairwise, product
+from operator import itemgetter, mul
 from pathlib import Path
 
-ONE = 1 << 192  # proven numbers have 192 binary digits after the point
-MOST_ENTRIES = 2_000_000  # weights of one layer, about a gigabyte
+BITS = 160
+ONE = 1 << BITS  # probabilities and bits are whole numbers of 2^-160
+MOST_ENTRIES = 2_000_000  # of a layer, about a gigabyte
 MOST_BYTES = 1 << 28  # of a file
 MOST_STEPS = 2000  # of a horizon
 MOST_SEQUENCES = 10_000_000
-PRECISE = Context(prec=60)
 KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B"}
-FORM, PROBLEM_FORM, POLICY_FORM = "veil-certificate-6", "veil problem, form 2", "veil-policy-1"
+FORM, PROBLEM_FORM, POLICY_FORM = "veil-certificate-7", "veil-record-1", "veil-policy-1"
+LATER = 1 << 40  # stands for all times at which moves are alike
+AGENT = -1  # the number of the agent's own observer, among those of channels
 
 
 class Lie(ValueError):
@@ -81,71 +84,26 @@ def parse(text):
     return json.loads(text, object_pairs_hook=once)
 
 
-def read_safetensors(path):
+def nested(shape, flat):
+    """A flat list as lists of lists."""
+    require(math.prod(shape) == len(flat) and min(shape, default=0) >= 0, "an array has another shape than its numbers")
+    if len(shape) < 2:
+        return list(flat)
+    width = math.prod(shape[1:])
+    return [nested(shape[1:], flat[row * width : (row + 1) * width]) for row in range(shape[0])]
+
+
+def safetensors(content):
     """Metadata, and for each array its type, shape and flat list of numbers."""
-    content = read(path)
     end = 8 + int.from_bytes(content[:8], "little")
-    head, data = parse(content[8:end]), content[end:]
-    metadata, arrays = head.pop("__metadata__", {}), {}
+    head, data, arrays = parse(content[8:end]), content[end:], {}
+    metadata = head.pop("__metadata__", {})
     for name, entry in head.items():
         kind = f"{entry['dtype'][0].lower()}{int(entry['dtype'][1:]) // 8}"
         begin, stop = entry["data_offsets"]
         flat = [value for (value,) in struct.iter_unpack(f"<{KINDS[kind]}", data[begin:stop])]
         arrays[name] = kind, entry["shape"], flat
     return metadata, arrays
-
-
-def nested(shape, flat):
-    """A flat list as lists of lists."""
-    size = math.prod(shape)
-    require(size == len(flat) and all(part >= 0 for part in shape), "an array has another shape than its numbers")
-    if not shape[1:]:
-        return list(flat)
-    width = math.prod(shape[1:])
-    return [nested(shape[1:], flat[row * width : (row + 1) * width]) for row in range(shape[0])]
-
-
-class Fields:
-    """The tagged fields of `problem.bin`, in the order in which they were written."""
-
-    def __init__(self, content):
-        self.content, self.place = content, 0
-
-    def take(self, count):
-        require(self.place + count <= len(self.content), "problem.bin ends early")
-        self.place += count
-        return self.content[self.place - count : self.place]
-
-    def number(self):
-        return int.from_bytes(self.take(8), "little")
-
-    def count(self):
-        """How many things follow: each takes a byte or more."""
-        found = self.number()
-        require(found <= len(self.content), "problem.bin ends early")
-        return found
-
-    def follows(self, tag):
-        return self.content[self.place + 8 :].startswith(tag.encode()) and self.content[
-            self.place : self.place + 8
-        ] == len(tag.encode()).to_bytes(8, "little")
-
-    def next(self, expected):
-        """The value of a field: texts, a number, nested lists of numbers, or None where it says that there is none."""
-        tag = self.take(self.number()).decode("utf-8", "replace")
-        require(expected in (tag, None), f"problem.bin has {tag!r} where {expected!r} is expected", NotChecked)
-        kind = self.take(1)
-        if kind == b"-":
-            return None
-        if kind == b"s":
-            return [self.take(self.number()).decode("utf-8", "surrogatepass") for _ in range(self.count())]
-        shape = [self.number() for _ in range(self.count())]
-        form = "<q" if kind == b"i" else "<d"
-        flat = [value for (value,) in struct.iter_unpack(form, self.take(8 * math.prod(shape)))]
-        return nested(shape, flat) if shape else flat[0]
-
-    def optional(self, tag):
-        return self.next(tag) if self.follows(tag) else None
 
 
 # Numbers
@@ -159,314 +117,289 @@ def number(value, what):
 
 
 def whole(value, what, low=0, high=1 << 31):
-    require(
-        type(value) is int and low <= value <= high, f"{what}: {str(value)[:40]!r} is not a whole number in its range"
-    )
+    good = type(value) is int and low <= value <= high
+    require(good, f"{what}: {str(value)[:40]!r} is not a whole number in its range")
     return value
 
 
 def distribution(numbers, places=None):
-    """The places of a distribution, given in floats, that have a positive probability: pairs (place, fraction)."""
+    """The places of a distribution, given in floats, that have a positive probability, with these, rounded down."""
     exact = [Fraction(value) for value in numbers]
     total = sum(exact)
     require(exact and min(exact) >= 0 and abs(total - 1) < Fraction(1, 10**6), "a row is not a distribution")
-    return [(place, part / total) for place, part in zip(places or range(len(exact)), exact, strict=True) if part]
-
-
-def log2_bounds(over, under=1):
-    """log2 of a ratio of positive whole numbers from below and from above, in units of 2^-192."""
-    found = Fraction(PRECISE.divide(PRECISE.ln(PRECISE.divide(over, under)), PRECISE.ln(2)))
-    error = (abs(found) + 1) / 10**55
-    return math.floor((found - error) * ONE), math.ceil((found + error) * ONE)
+    pairs = zip(range(len(exact)) if places is None else places, exact, strict=True)
+    return [(place, int(ONE * part / total)) for place, part in pairs if part]
 
 
 def log2_count(count):
-    """log2 of a number of values, rounded up."""
-    return log2_bounds(count)[1] if count & (count - 1) else (count.bit_length() - 1) * ONE
+    """log2 of a number of values, rounded up; `math.log2` is wrong by less than 2^-52 of it."""
+    exact = not count & (count - 1)
+    return Fraction(count.bit_length() - 1) if exact else Fraction(math.log2(count)) * (1 + Fraction(1, 1 << 52))
 
 
-def entropy(joint):
-    """Σ p(row, value) log2(p(row) / p(row, value)), rounded down. Where weights p are too small, so is the sum."""
-    total = Counter()
-    for (row, _), mass in joint.items():
-        total[row] += mass
-    return sum(p * log2_bounds(total[row], p)[0] // ONE for (row, _), p in joint.items() if 0 < p < total[row])
+def entropy(rows):
+    """Σ p log2(Σ p / p) of each row of weights, together in bits."""
+    terms = []
+    for row in rows:
+        total = sum(row)
+        terms += [p / ONE * math.log2(total / p) for p in row if 0 < p < total]
+    return math.fsum(terms)
 
 
 # The problem
 
 
-class Observer:
-    def __init__(self, fields, states, actions):
-        names, tables = fields.next("observations"), fields.next("emissions")
-        self.size, self.by_action = len(names), isinstance(tables[0][0], list)
-        self.tables = tables if self.by_action else [tables]
-        self.sees_actions, sees_initial = fields.next("sees actions"), fields.next("sees initial")
-        self.times, self.at = fields.optional("times"), {}
-        while fields.follows("emissions at"):
-            when, given = fields.next("emissions at"), fields.next("emissions then")
-            self.at[when] = given if isinstance(given[0][0], list) else [given]
-        self.untimed = fields.optional("untimed") == 1
-        self.silent = fields.optional("silent")
-        for table in [*self.tables, *(one for given in self.at.values() for one in given)]:
-            require(
-                len(table) == states and all(len(row) == self.size for row in table), "emissions are of another size"
-            )
-        require({self.sees_actions, sees_initial} <= {0, 1}, "what an observer sees is no truth value")
-        require(len(self.tables) in (1, actions), "emissions are of another size")
-        self.sees_first = bool(sees_initial) and (not self.by_action or 0 in self.at or -2 in self.at)
-        self.varies = self.times is not None or any(when not in (0, -2) for when in self.at)
-        self.events = self.size * (actions if self.sees_actions else 1)
-        self.rows = {}
+class Rows:
+    """Distributions, of which row i has the entries `ends[i] … ends[i + 1] − 1` of `column` and `chance`."""
 
-    def row(self, time, horizon, state, action):
+    def __init__(self, arrays, name, rows, columns):
+        self.ends, self.column, self.chance = (arrays[f"{name}.{part}"] for part in ("ends", "column", "chance"))
+        fits = (
+            len(self.ends) == rows + 1 and self.ends[0] == 0 and self.ends[-1] == len(self.column) == len(self.chance)
+        )
+        require(fits and all(0 <= one < columns for one in self.column), f"{name} are of another size")
+        self.row = cache(self.row_of)
+
+    def row_of(self, number):
+        """The places that a row leads to, with their probabilities."""
+        part = slice(self.ends[number], self.ends[number + 1])
+        places = self.column[part]
+        require(len({*places}) == len(places), "a row has an entry twice")
+        return distribution(self.chance[part], places) if places else []
+
+
+class Observer:
+    def __init__(self, head, arrays, own, record):
+        self.size, self.silent, self.untimed = head["observations"], head["silent"], head["untimed"]
+        self.sees_actions, self.sees_first = head["sees_actions"], head["sees_first"]
+        self.at, self.tables = arrays[f"{own}at"], []
+        for n in range(head["tables"]):
+            rows = len(arrays[f"{own}tables.{n}.ends"]) - 1
+            require(rows in (record.states, record.states * record.actions), "emissions are of another size")
+            self.tables.append((Rows(arrays, f"{own}tables.{n}", rows, self.size), rows > record.states))
+        require(len(self.at) == record.horizon + 1 and min(self.at) >= -1, "the times of an observer are others")
+        self.varies = len({*self.at[1:]}) > 1
+        self.by_choice = self.sees_actions or any(by_action for _, by_action in self.tables)
+        self.events = self.size * (record.actions if self.sees_actions else 1)
+        self.states = record.states
+
+    def row(self, time, state, action):
         """The distribution of an observation: at a time at which none is received, the silent one for certain."""
-        last = time == horizon
-        if self.times is not None and not (last if self.times == [-1] else time in self.times):
-            return [(self.silent, Fraction(1))]
-        keys = [key for key in ([-2 - time, -1, time] if last else [time]) if key in self.at]
-        keys = [key for key in keys if time or key != -1 or not self.by_action]
-        tables = self.at[keys[0]] if keys else self.tables
-        where = keys[0] if keys else None, min(action, len(tables) - 1), state
-        if where not in self.rows:
-            self.rows[where] = distribution(tables[where[1]][state])
-        return self.rows[where]
+        number_of = self.at[time if time < len(self.at) else min(1, len(self.at) - 1)]
+        if number_of < 0:
+            return [(self.silent, ONE)]
+        table, by_action = self.tables[number_of]
+        return table.row(action * self.states * by_action + state)
 
 
 class Channel:
-    """A secret and the observer who wants it; `receives`: the channel whose sequence of observations that is."""
+    """A secret and the observer who wants it; `receives`: the number of that observer."""
 
-    def __init__(self, fields, record, own, bounds):
-        self.number, (self.name, self.min, self.max) = len(record.channels), bounds
-        new, begin = fields.optional("pair: apart"), fields.place
-        self.observer = Observer(fields, record.states, record.actions)
-        self.bytes = fields.content[begin : fields.place]
-        same = own is not None and self.bytes == own.bytes and not new
-        self.receives = 0 if own is None or same else self.number
-        self.observer = own.observer if same else self.observer
-        self.time, self.values = fields.next("secret: time"), len(fields.next("secret: values"))
-        self.label, self.start = fields.next("secret: label"), fields.next("secret: memory at the start")
-        self.step, _ = fields.next("secret: memory after a step"), fields.next("secret: memories")
-        self.weights = fields.next("secret: weights") or [1.0]
-        self.known, self.path = fields.next("secret: agent knows"), fields.optional("secret: path")
-        require(not fields.follows("secret: at each time"), "a secret with a value at every time", NotChecked)
-        self.believes = own is not None and fields.follows("belief: doubt")
-        while self.believes and fields.place < len(fields.content) and not fields.follows("pair"):
-            fields.next(None)
-        self.memories = len(self.step)
-        flat = [m for row in [self.start, *self.step] for m in row]
-        require(all(0 <= m < self.memories for m in flat), "a secret remembers what does not exist")
-        values = [z for table in self.label for row in table for z in row]
-        require(all(-1 <= z < self.values for z in values), "a secret has a value that does not exist")
+    def __init__(self, number_of, head, arrays, record):
+        own, self.number = f"channels.{number_of}.", number_of
+        self.name, self.min, self.max, self.receives = (head[one] for one in ("name", "min", "max", "receives"))
+        self.refused, self.kind, self.time, self.values, self.ahead = (
+            head[one] for one in ("refused", "kind", "time", "values", "ahead")
+        )
+        self.value, self.situation = arrays[f"{own}value"], arrays[f"{own}situation"]
+        self.times = arrays[f"{own}weights"] if self.kind == "each" else []
+        require(self.kind in ("once", "path", "each"), "a secret is of an unknown kind", NotChecked)
+        fits = len(self.value) == len(self.situation) == record.size and all(-1 <= z < self.values for z in self.value)
+        require(fits and len(self.times) in (0, record.horizon + 1), "a secret is of another size")
+
+    def most(self, horizon):
+        """The most bits that it can hide."""
+        if self.kind == "path":
+            return log2_count(self.values ** (horizon + 1))
+        return log2_count(self.values) * (1 if self.kind == "once" else sum(map(Fraction, self.times)))
 
 
 class Record:
-    """The problem in `problem.bin`: models, channels, and the quantities (name, sign, bound, rewards, terminal, discount)."""
+    """The problem in `problem.bin`: hidden states x with their moves, observers, channels, quantities, and who the agent is."""
 
     def __init__(self, content):
-        fields, self.digest = Fields(content), hashlib.sha256(content).hexdigest()
-        require(fields.next("form") == [PROBLEM_FORM], "problem.bin has an unknown form", NotChecked)
-        self.models = [self.read_model(fields) for _ in range(fields.next("models"))]
-        self.channels = []
-        self.channels.append(Channel(fields, self, None, ("own", None, None)))
-        own, self.horizon = self.channels[0], fields.next("horizon")
-        bound, over, sees = (fields.next(tag) for tag in ("min return", "return over", "agent sees observations"))
-        require(sees < 2, "the agent does not see its state", NotChecked)
-        require(0 <= self.horizon <= MOST_STEPS, "the horizon is too long", NotChecked)
-        self.endless = over == ["infinite"]
-        terminal = [[model["last"]] * own.memories for model in self.models]
-        rewards = [model["rewards"] for model in self.models]
-        self.quantities = [("return", 1, bound, rewards, terminal, self.models[0]["discount"])]
-        for _ in range(fields.optional("constraints") or 0):
-            (name,), sign = fields.next("constraint"), fields.next("constraint: sign")
-            tags = ("bound", "rewards", "terminal rewards", "discount")
-            self.quantities.append((name, sign, *(fields.next(f"constraint: {tag}") for tag in tags)))
-        while fields.place < len(content):
-            (name,), *limits = (fields.next(tag) for tag in ("pair", "pair: min", "pair: max"))
-            require(name not in [one.name for one in self.channels], "problem.bin has two channels of one name")
-            self.channels.append(Channel(fields, self, own, (name, *limits)))
-        known = [set(row) for row in own.known]
-        self.blind = any(
-            one & two for place, one in enumerate(known) for two in known[:place]
-        )  # to the model that runs
-
-    def read_model(self, fields):
-        self.states, self.actions = len(fields.next("states")), len(fields.next("actions"))
-        available, transitions = fields.next("available"), []
-        for action in range(self.actions):
-            shape, ends, columns, values = (
-                fields.next(f"transitions: {tag}") for tag in ("shape", "row ends", "columns", "values")
-            )
-            inside = all(0 <= column < self.states for column in columns)
-            require(
-                shape == [self.states] * 2 and len(ends) == self.states + 1 and inside,
-                "transitions are of another size",
-            )
-            rows = []
-            for state, (begin, end) in enumerate(pairwise(ends)):
-                require(len(set(columns[begin:end])) == end - begin >= 0, "a transition comes twice")
-                possible = available[state][action]
-                require(bool(possible) == (end > begin), "an action that is not available leads somewhere")
-                rows.append(distribution(values[begin:end], columns[begin:end]) if possible else [])
-            transitions.append(rows)
-        rewards, last, initial = (fields.next(tag) for tag in ("rewards", "terminal rewards", "initial"))
-        fits = len(rewards) == len(last) == len(initial) == self.states
-        require(fits and all(len(row) == self.actions for row in rewards), "rewards are of another size")
-        return {
-            "moves": transitions,
-            "rewards": rewards,
-            "last": last,
-            "initial": initial,
-            "discount": fields.next("discount"),
-        }
-
-
-class Setting:
-    """Some channels of a problem. A hidden state is x = (k, (own memory, that of each asked channel), s), an event a tuple of
-    what each observer receives, independently given x. Late, a move shows what it leaves. `heard`: what a policy acts on."""
-
-    def __init__(self, record, asked=(0,), heard=(), delay=0):
-        self.record, self.asked, self.delay, self.horizon = record, asked, delay, record.horizon
-        own, self.secrets = record.channels[0], [record.channels[n] for n in asked]
-        held = [record.channels[n] for n in heard]
-        self.sequences = list(dict.fromkeys(one.receives for one in [*self.secrets, *held]))
-        self.observers = [record.channels[n].observer for n in self.sequences]
-        self.place = {one.number: self.sequences.index(one.receives) for one in [*self.secrets, *held]}
-        self.automata = [own, *self.secrets]
-        self.untimed = any(one.observer.untimed for one in self.secrets)
-        self.check_together(own)
-        path = self.secrets[0].path
-        self.path = path and (lambda x: path[x[2]])
-        self.most = max(log2_count(one.values) for one in self.secrets)
-        if path:
-            self.most = log2_count((max(path) + 1) ** (self.horizon + 1))
-        self.varies = any(one.varies for one in self.observers)
-        self.leaving = cache(self.moves_of)
-        self.starts = self.first()
-        self.tells = bool(path) and self.path_tells()
-
-    def check_together(self, own):
+        self.digest = hashlib.sha256(content).hexdigest()
+        metadata, arrays = safetensors(content)
+        form, _, text = metadata["veil"].partition(" ")
+        require(form == PROBLEM_FORM, "problem.bin has an unknown form", NotChecked)
+        head, arrays = parse(text.encode()), {name: nested(shape, flat) for name, (_, shape, flat) in arrays.items()}
+        self.states, self.actions = (whole(head[one], one, 1) for one in ("states", "actions"))
+        self.horizon, self.endless, self.problem = whole(head["horizon"], "horizon"), head["endless"], head["problem"]
+        require(self.horizon <= MOST_STEPS, "the horizon is too long", NotChecked)
+        self.model, self.state, self.cell = (arrays[one] for one in ("model", "state", "cell"))
+        self.size, self.cells, self.agent = len(self.state), head["cells"], head["agent"]
+        self.blind, self.knows_model = head["blind"], head["knows_model"]
+        fits = len(self.model) == len(self.cell) == self.size and all(0 <= s < self.states for s in self.state)
+        require(fits, "the hidden states are of another size")
+        self.moves = Rows(arrays, "moves", self.size * self.actions, self.size)
+        self.starts = self.read_starts(arrays)
+        self.observers = [Observer(one, arrays, f"observers.{n}.", self) for n, one in enumerate(head["observers"])]
+        self.channels = [Channel(n, one, arrays, self) for n, one in enumerate(head["channels"])]
         require(
-            not any(one.believes for one in self.secrets), "an observer with a belief has a loss, which is no entropy"
+            len({one.name for one in self.channels}) == len(self.channels), "problem.bin has two channels of one name"
         )
-        several = len(self.asked) > 1 or len(self.sequences) > 1
-        require(not (several and any(one.path for one in self.secrets)), "several channels, and a whole path")
-        clockless = len({one.receives for one in self.secrets}) > 1 and self.untimed
-        require(not clockless, "several observers, of which one has no clock")
-        alike = all(one.weights == own.weights for one in self.secrets)
-        require(len(self.record.models) == 1 or alike, "a secret gives the models other weights than the problem's own")
-        if self.delay:
-            one = own.observer
-            alone = not (one.by_action or one.sees_actions or one.varies or one.at or own.path)
-            require(self.asked == (0,) and alone, "a bound with a delay is not about such a problem")
+        self.quantities = [Quantity(one, arrays, f"quantities.{n}.", self) for n, one in enumerate(head["quantities"])]
 
-    def seen(self, time, state, action):
-        """What the observers receive of a state: pairs (event, probability)."""
-        rows = []
-        for one in self.observers:
-            if time == 0 and (self.delay or not one.sees_first):
-                rows.append([(0, Fraction(1))])
-                continue
-            more = action * one.size if one.sees_actions and time else 0
-            rows.append([(event + more, part) for event, part in one.row(time, self.horizon, state, action)])
-        return [(tuple(event for event, _ in row), math.prod(part for _, part in row)) for row in product(*rows)]
-
-    def first(self):
-        weights, starts = dict(distribution(self.secrets[0].weights)), []
-        for k, model in enumerate(self.record.models):
-            for s, chance in distribution(model["initial"]) if k in weights else ():
-                x = k, tuple(one.start[s] for one in self.automata), s
-                starts += [(x, event, weights[k] * chance * part) for event, part in self.seen(0, s, 0)]
-        return starts
-
-    def moves(self, time, x):
-        """The moves of each action that arrive at a time: (x', event, probability)."""
-        return self.leaving(time if self.varies or not time else 1, x)
-
-    def moves_of(self, time, x):
-        (k, held, s), found = x, []
-        for action, rows in enumerate(self.record.models[k]["moves"]):
-            found.append([])
-            for after, chance in rows[s]:
-                y = k, tuple(one.step[m][after] for one, m in zip(self.automata, held, strict=True)), after
-                shown = self.seen(time, s if self.delay else after, action)
-                found[-1] += [(y, event, chance * part) for event, part in shown]
+    def read_starts(self, arrays):
+        """Every first hidden state, with its probability: that of its model, times that of its state in it."""
+        parts = list(zip(arrays["starts"], arrays["starts.model"], arrays["starts.state"], strict=True))
+        models = {self.model[x]: weight for x, weight, _ in parts}
+        found = []
+        for k, weight in distribution(models.values(), models):
+            own = [(x, chance) for x, _, chance in parts if self.model[x] == k]
+            begun = distribution([chance for _, chance in own], [x for x, _ in own])
+            found += [(x, weight * chance >> BITS) for x, chance in begun]
         return found
 
-    def settled(self, time, x, before):
-        """The value of each secret, 0 before its time."""
-        (k, held, s), found = x, []
-        for place, one in enumerate(self.secrets):
-            value = before[place] if before else 0
-            if time == one.time:
-                value = one.label[k if len(one.label) > 1 else 0][held[place + 1]][s]
-                require(value >= 0, "a secret has no value in a state that can occur")
-            found.append(value)
-        return tuple(found)
-
-    def code(self, x):
-        """What a rule for a path tells apart: the hidden state where path and events tell it, else what the path shows."""
-        one, (k, held, s) = self.secrets[0], x
-        return (k * one.memories + held[1]) * self.record.states + s if self.tells else self.path(x)
-
-    def path_tells(self):
-        """Whether path and events tell the first x, and every next one where x is known, of those that can be reached."""
-        layers, known, steps = [{x for x, _, _ in self.starts}], {}, []
-        for time in range(1, self.horizon + 1):
-            layers.append({y for x in layers[-1] for taken in self.moves(time, x) for y, _, _ in taken})
-        every = set().union(*layers)
-        times = range(1, self.horizon + 1) if self.varies else range(1, min(2, self.horizon + 1))
-        for time in times:
-            for x in layers[time - 1] if self.varies else every:
-                taken = [move for row in self.moves(time, x) for move in row]
-                steps += [((time, x), y, event) for y, event, _ in taken if self.varies or y in every]
-        steps += [(None, x, event) for x, event, _ in self.starts]
-        return all(known.setdefault((x, event, self.path(y)), y) == y for x, y, event in steps)
+    def source(self, channel):
+        """Whose observations the observer of a channel, or the agent, receives: the number of an observer."""
+        return self.agent if channel == AGENT else self.channels[channel].receives
 
 
 class Quantity:
-    """`sign · bound ≤ E[Σ d^t rewards + d^T terminal]`, where rewards and terminal carry the sign."""
+    """`sign · bound ≤ E[Σ d^t rewards + d^T terminal]`, where rewards and terminal carry the sign; in units of `unit`, a power
+    of two that is no less than any of them, they are whole numbers of 2^-160, rounded down unless `exact`."""
 
-    def __init__(self, name, sign, bound, rewards, terminal, discount):
-        self.name, self.sign, self.bound, self.discount = name, sign, bound, Fraction(discount)
-        self.rewards = [[[sign * Fraction(one) for one in row] for row in table] for table in rewards]
-        self.terminal = [[[sign * Fraction(one) for one in row] for row in table] for table in terminal]
-        self.largest = max(abs(one) for table in self.rewards for row in table for one in row)
-        self.last = max(abs(one) for table in self.terminal for row in table for one in row)
+    def __init__(self, head, arrays, own, record):
+        self.name, self.sign, self.bound, self.discount = (
+            head["name"],
+            head["sign"],
+            head["bound"],
+            Fraction(head["discount"]),
+        )
+        rewards, terminal = arrays[f"{own}rewards"], arrays[f"{own}terminal"]
+        fits = len(rewards) == len(terminal) == record.size and all(len(row) == record.actions for row in rewards)
+        require(fits and self.sign in (-1, 1) and 0 <= self.discount <= 1, "rewards are of another size")
+        self.largest = Fraction(max(abs(one) for row in rewards for one in row))
+        self.last = Fraction(max(map(abs, terminal)))
+        self.unit, self.exact = Fraction(2) ** math.frexp(float(max(self.largest, self.last)))[1], True
+        self.scaled = cache(self.scaled_of)
+        self.rewards, self.terminal = [[*map(self.scaled, row)] for row in rewards], [*map(self.scaled, terminal)]
 
-    def paid(self, x, action):
-        return self.rewards[x[0]][x[2]][action]
-
-    def at_the_end(self, x):
-        return self.terminal[x[0]][x[1][0]][x[2]]
+    def scaled_of(self, paid):
+        found = self.sign * ONE * Fraction(paid) / self.unit
+        self.exact = self.exact and found.denominator == 1
+        return math.floor(found)
 
     def most(self, horizon):
         """The largest sum over a run, whatever the signs."""
         return self.largest * sum(self.discount**t for t in range(horizon)) + self.last
 
 
+class Arena:
+    """Some channels of a problem. An event is a tuple of what each observer receives, independently given the hidden state.
+    Late, a move shows what it leaves. `heard`: the channels whose observations a policy acts on."""
+
+    def __init__(self, record, asked=(0,), heard=(), late=0):
+        self.record, self.asked, self.late, self.horizon = record, asked, late, record.horizon
+        self.own, self.secrets = record.channels[0], [record.channels[n] for n in asked]
+        self.sources = list(dict.fromkeys(record.source(n) for n in (*asked, *heard)))
+        self.observers = [record.observers[one] for one in self.sources]
+        self.place = {n: self.sources.index(record.source(n)) for n in (*asked, *heard)}
+        watching = {one.receives for one in self.secrets}
+        self.untimed = any(record.observers[one].untimed for one in watching)
+        (self.kind, *others), first = [one.kind for one in self.secrets], self.secrets[0]
+        self.path, self.each = (first.value if self.kind == kind else None for kind in ("path", "each"))
+        self.settling = {one.time for one in self.secrets if one.kind == "once"}
+        self.varies, self.by_choice = (
+            any(getattr(one, what) for one in self.observers) for what in ("varies", "by_choice")
+        )
+        self.most = max(one.most(self.horizon) for one in self.secrets)
+        require(not any(one.refused for one in self.secrets), f"{first.name}: {first.refused}")
+        require(
+            {self.kind, *others} == {"once"} or not others, "several channels, and one whose secret is not one value"
+        )
+        require(len(watching) == 1 or not self.untimed, "several observers, of which one has no clock")
+        require(self.each is None or not self.untimed, "values at every time, and an observer without a clock")
+        plain = not (self.observers[0].by_choice or self.varies or len({*self.observers[0].at}) > 1)
+        plain = plain and asked == (0,) and self.kind == "once" and min(self.observers[0].at) >= 0
+        require(plain or not late, "a bound with a delay is not about such a problem")
+        self.shown, self.actions = cache(self.shown_of), cache(self.actions_of)
+        self.starts = [
+            (x, event, mass * part >> BITS) for x, mass in record.starts for event, part in self.seen(0, x, x, 0)
+        ]
+
+    def shown_of(self, time, state, action):
+        """What the observers receive of a state: pairs (event, probability)."""
+        rows = []
+        for one in self.observers:
+            more = action * one.size if one.sees_actions and time else 0
+            nothing = time == 0 and (self.late or not one.sees_first)
+            row = [(0, ONE)] if nothing else one.row(time, state, action)
+            rows.append([(event + more, part) for event, part in row])
+        parts = [(tuple(event for event, _ in row), [part for _, part in row]) for row in product(*rows)]
+        return [(event, reduce(lambda a, b: a * b >> BITS, part, ONE)) for event, part in parts]
+
+    def seen(self, time, x, y, action):
+        """What a move from x to y shows: an event of the state that it reaches; late, of that which it leaves."""
+        state = self.record.state[x if self.late else y]
+        return self.shown(time if self.varies or not time else 1, state, action if self.by_choice else 0)
+
+    def actions_of(self, x):
+        """For each action that is available in x the next hidden states: (action, [(y, probability)])."""
+        rows = [self.record.moves.row(x * self.record.actions + action) for action in range(self.record.actions)]
+        return [(action, row) for action, row in enumerate(rows) if row]
+
+    def settled(self, time, x, before):
+        """The value of each secret, 0 before its time."""
+        if time and time not in self.settling:
+            return before
+        found = list(before) or [0] * len(self.secrets)
+        for place, one in enumerate(self.secrets):
+            if time == one.time and one.kind == "once":
+                found[place] = one.value[x]
+                require(found[place] >= 0, "a secret has no value in a state that can occur")
+        return tuple(found)
+
+    def code(self, x):
+        """What a rule for a path tells apart: the situation where path and events tell it, else what the path shows."""
+        return self.secrets[0].situation[x] if self.tells else self.path[x]
+
+    @cached_property
+    def tells(self):
+        """Whether path and events tell the first x, and every next one where x is known, of those that can be reached."""
+        if self.path is None or len(self.sources) > 1:
+            return False
+        known, layers = {}, [{x for x, _, _ in self.starts}]
+        steps = [(None, x, event) for x, event, _ in self.starts]
+
+        def moves(time, x):
+            for action, rows in self.actions(x):
+                for y, _ in rows:
+                    yield from ((y, event) for event, _ in self.seen(time, x, y, action))
+
+        for time in range(1, self.horizon + 1):
+            layers.append({y for x in layers[-1] for y, _ in moves(time, x)})
+        every = set().union(*layers)
+        for time in range(1, self.horizon + 1) if self.varies else range(1, min(2, self.horizon + 1)):
+            for x in layers[time - 1] if self.varies else every:
+                steps += [((time, x), y, event) for y, event in moves(time, x) if self.varies or y in every]
+        return all(known.setdefault((x, event, self.path[y]), y) == y for x, y, event in steps)
+
+
 # The policy
 
 
 class Policy:
-    """A policy by its file; its hash is that of its kind and all numbers in 64 bits. With a memory, `register` (of the
-    certificate) says what it remembers; a history policy acts on what the observers of the channels `sees` receive."""
+    """A policy by its file; its hash is that of its kind and all numbers in 64 bits. With a memory, or for an agent that does not
+    see its state, `register` (of the certificate) says what it remembers; a history policy acts on what the observers of the
+    channels `sees` receive."""
 
     def __init__(self, path, register):
-        metadata, arrays = read_safetensors(path)
+        metadata, arrays = safetensors(read(path))
         form, kind, *head = metadata["veil"].split(" ", 2)
         require(form == POLICY_FORM, "policy.safetensors is not a policy")
-        numbers, shape, flat = arrays["probabilities"]
+        _, shape, flat = arrays["probabilities"]
         self.register, self.history, self.views, self.told_at, self.sees = register, kind == "history", None, None, []
         if self.history:
             kind, arrays = self.read_history(parse(head[0].encode()), bytes(flat))
         else:
             require(kind in ("markov", "timed", "memory"), f"the policy is of the kind {kind!r}", NotChecked)
-            timed = kind == "timed" or (kind == "memory" and '"clock":true' in head[0])
-            arrays = [("f", shape if timed else [1, *shape], flat)]
-            self.stationary, self.table = not timed, nested(*arrays[0][1:])
+            self.timed = kind == "timed" or (kind == "memory" and '"clock":true' in head[0])
+            arrays = [("f", shape if self.timed else [1, *shape], flat)]
+            self.table = nested(*arrays[0][1:])
             self.remembers = kind == "memory"
-            kind = ("timed" if timed else "markov") + (f", memory {head[0]}" if self.remembers else "")
+            kind = ("timed" if self.timed else "markov") + (f", memory {head[0]}" if self.remembers else "")
         self.digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
         for letter, shape, flat in arrays:
             numbers, code = ([one + 0.0 for one in flat], "d") if letter == "f" else (flat, "q")
@@ -479,23 +412,20 @@ class Policy:
             arrays.append((name.lstrip("<>|")[0], shape, struct.unpack(form, content[place : place + size])))
             place += size
         horizon, self.told_at, self.sees = head["horizon"], head["told_at"], head.get("sees") or []
-        self.stationary, self.remembers = False, bool(self.sees)
+        self.timed, self.remembers, self.table = True, bool(self.sees), []
         self.first, *parts = [nested(shape, flat) for _, shape, flat in arrays]
         self.following, rows, rest = parts[:horizon], parts[horizon : 5 * horizon], parts[5 * horizon :]
-        self.table = []
         for *keys, chances in [rows[4 * time : 4 * time + 4] for time in range(horizon)]:
             keys = list(zip(*keys, strict=True))
             require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
             self.table.append(dict(zip(keys, chances, strict=True)))
         self.told, views = rest[: self.told_at is not None], rest[self.told_at is not None :]
-        fits = place == len(content) and len(views) == 2 * len(self.sees)
-        require(fits, "policy: its arrays do not fit")
+        require(place == len(content) and len(views) == 2 * len(self.sees), "policy: its arrays do not fit")
         if self.sees:
             later = [any(row[e] >= 0 for t in self.following for row in t) for e in range(len(views[1]))]
             possible = [node >= 0 for node in self.first], later
-            self.views = [
-                {seen: n for n, seen in enumerate(zip(*views[i::2], strict=True)) if possible[i][n]} for i in (0, 1)
-            ]
+            seen = [list(zip(*views[i::2], strict=True)) for i in (0, 1)]
+            self.views = [{one: n for n, one in enumerate(seen[i]) if possible[i][n]} for i in (0, 1)]
         kind = f"history, executable {head['executable']}, told at {self.told_at}"
         return kind + (f", sees {json.dumps(self.sees)}" if "sees" in head else ""), arrays
 
@@ -503,94 +433,95 @@ class Policy:
         """The numbers of the channels whose observations it acts on."""
         if self.history:
             names = [one.name for one in record.channels]
-            require(set(self.sees) <= set(names), "policy: it acts on what a channel sees that does not exist")
+            require({*self.sees} <= {*names}, "policy: it acts on what a channel sees that does not exist")
             return tuple(names.index(name) for name in self.sees) or (0,)
         held = self.register
-        require(held is not None or not self.remembers, "policy: what it remembers is not told")
+        require(held is not None or not (self.remembers or record.blind), "policy: what it remembers is not told")
+        if record.blind:
+            return (AGENT,)
         return (0,) if self.remembers and (len(held["start"][0]) > 1 or len(held["step"][0][0][0]) > 1) else ()
-
-    def within(self, setting):
-        """The policy in a setting: a function for what it remembers, and one for its choices (choice, action, share)."""
-        record = setting.record
-        require(self.stationary or len(self.table) == record.horizon, "policy: it is not one of so many steps")
-        return HistoryAgent(self, setting) if self.history else TableAgent(self, setting)
 
 
 class TableAgent:
-    def __init__(self, policy, setting):
-        self.policy, self.setting, self.held = policy, setting, policy.register if policy.remembers else None
-        record, self.nodes = setting.record, 1
-        known = record.channels[0].known
-        rows = (max(max(row) for row in known) + 1) * record.states
+    """A table over what the agent knows and holds: m · nodes + node, m of an automaton on events, the node chosen by itself."""
+
+    def __init__(self, policy, arena):
+        self.policy, self.arena, record = policy, arena, arena.record
+        self.held = policy.register if policy.remembers or record.blind else None
+        self.nodes, self.rows, self.timed, rows, self.state = 1, {}, policy.timed, record.cells, record.state
         if self.held:
-            self.nodes, size = whole(self.held["nodes"], "policy: its nodes", 1), len(self.held["step"])
-            require(self.nodes in (1, size), "policy: its nodes are not what it remembers")
+            self.nodes = whole(self.held["nodes"], "policy: its nodes", 1)
             require(all(a < b for a, b in pairwise(self.held["codes"])), "policy: its rows do not increase")
             self.rows, rows = {code: n for n, code in enumerate(self.held["codes"])}, len(self.held["codes"])
+            alone = len(self.held["start"]) == len(self.held["step"][0]) == len(self.held["step"][0][0]) == 1
+            require(alone or not record.blind, "policy: what it remembers depends on the state, which it does not see")
         width = {len(row) for table in policy.table for row in table}
         sizes = {len(table) for table in policy.table} <= {rows} and width <= {record.actions * self.nodes}
         require(sizes, "policy: its table is of another size")
-        self.place = setting.place.get(0)
+        self.place = arena.place.get(AGENT if record.blind else 0)
 
-    def after(self, time, before, x, y, events):
+    def holds(self, time, before, x, y, events):
+        """What it holds on reaching y, but for the node."""
         if not self.held:
             return 0
-        event = 0 if self.place is None else events[self.place]
+        event, table = 0 if self.place is None else events[self.place], self.held["step"]
+        index = [0 if before is None else before // self.nodes, 0 if x is None else self.state[x], self.state[y], event]
         if not time:
-            first = self.setting.observers[self.place].sees_first if self.place is not None else True
-            index, table = [y[2], event + 1 if first else 0], self.held["start"]
-        else:
-            index, table = [before, x[2], y[2], event], self.held["step"]
-        for place, number in enumerate(index):
-            always = time and place == 0
-            table = table[number if always or len(table) > 1 else 0]
-        require(0 <= table < len(self.held["step"]), "policy: it does not say what it remembers")
-        return table
+            first = self.place is None or self.arena.observers[self.place].sees_first
+            index, table = [self.state[y], event + 1 if first else 0], self.held["start"]
+        for place, one in enumerate(index):
+            table = table[one if (time and place == 0) or len(table) > 1 else 0]
+        require(
+            0 <= table < len(self.held["step"]) * (1 if time else self.nodes),
+            "policy: it does not say what it remembers",
+        )
+        return table * self.nodes if time else table
 
     def choices(self, time, memory, x, z):
-        k, held, s = x
-        record, policy = self.setting.record, self.policy
-        cell = record.channels[0].known[k][held[0]] * record.states + s
+        """Pairs ((action, next node), probability)."""
+        cell = self.arena.record.cell[x]
         if self.held:
-            cell = self.rows.get(cell * len(self.held["step"]) + memory)
+            cell = self.rows.get(cell * len(self.held["step"]) * self.nodes + memory)
             require(cell is not None, "policy: it has no row for something that it reaches")
-        shares = distribution(policy.table[0 if policy.stationary else time][cell])
+        shares = distribution(self.policy.table[time if self.timed else 0][cell])
         return [(divmod(choice, self.nodes), share) for choice, share in shares]
 
 
 class HistoryAgent:
-    """What it remembers is (node, memory of its situations, value that it acts on, -1 before)."""
+    """What it remembers is (node, m of its situations beside the hidden state, value that it acts on, -1 before)."""
 
-    nodes = 1
+    nodes, timed = 1, True
 
-    def __init__(self, policy, setting):
-        self.policy, self.setting, record = policy, setting, setting.record
-        own, held = record.channels[0], policy.register
-        self.start, self.step, self.label, self.time = own.start, own.step, own.label, own.time
-        if policy.sees:
-            require(held is not None, "policy: what its situations remember is not told")
-            self.start, self.label = [row[0] for row in held["start"]], held["label"]
-            self.step = [[cell[0] for cell in row[0]] for row in held["step"]]
-            self.time = whole(held["time"], "policy: its time")
-        names = [one.name for one in record.channels]
-        self.places = [setting.place[names.index(name)] for name in policy.sees or ["own"]]
+    def __init__(self, policy, arena):
+        self.policy, self.record, own = policy, arena.record, arena.record.channels[0]
+        self.held, self.time, self.value = policy.register if policy.sees else None, own.time, own.value
+        if own.kind != "once":
+            self.value = [0] * self.record.size
+        require(self.held is not None or not policy.sees, "policy: what its situations remember is not told")
+        if self.held:
+            self.time = whole(self.held["time"], "policy: its time")
+        self.places = [arena.place[n] for n in policy.hears(arena.record)]
 
-    def after(self, time, before, x, y, events):
-        policy, seen = self.policy, tuple(events[place] for place in self.places)
+    def holds(self, time, before, x, y, events):
+        policy, seen, s = self.policy, tuple(events[place] for place in self.places), self.record.state[y]
         event = policy.views[time > 0].get(seen, -1) if policy.views else seen[0]
         require(event >= 0, "policy: it does not know an event that it reaches")
         node, m, value = before or (0, 0, -1)
         node = policy.following[time - 1][node][event] if time else policy.first[event]
-        m = self.step[m][y[2]] if time else self.start[y[2]]
+        if self.held:
+            m = self.held["step"][m][0][s][0] if time else self.held["start"][s][0]
         if time == self.time:
-            value = self.label[y[0] if len(self.label) > 1 else 0][m][y[2]]
+            label = self.held["label"] if self.held else None
+            value = label[self.record.model[y] if len(label) > 1 else 0][m][s] if label else self.value[y]
         if time == policy.told_at and node >= 0:
             node = policy.told[0][node][self.situation(m, y)]
         require(node >= 0, "policy: it has no node for something that it reaches")
         return node, m, value
 
     def situation(self, m, x):
-        return (x[0] * len(self.step) + m) * self.setting.record.states + x[2]
+        if not self.held:
+            return self.record.channels[0].situation[x]
+        return (self.record.model[x] * len(self.held["step"]) + m) * self.record.states + self.record.state[x]
 
     def choices(self, time, memory, x, z):
         node, m, value = memory
@@ -599,205 +530,211 @@ class HistoryAgent:
         return [((action, 0), share) for action, share in distribution(row)]
 
 
-def steps(setting, agent, time, memory, x, z):
-    """The moves of a policy from (memory, x, z): (memory', x', z', events, action, probability)."""
-    rows = setting.moves(time + 1, x)
-    for (action, node), share in agent.choices(time, memory, x, z):
-        require(rows[action], "policy: an action is not available")
-        for y, events, chance in rows[action]:
-            after = node if agent.nodes > 1 else agent.after(time + 1, memory, x, y, events)
-            yield after, y, setting.settled(time + 1, y, z), events, action, share * chance
+class Run:
+    """A policy in an arena. Its entries (memory, x, z) have numbers; of a path that events do not tell, z is all that it showed."""
 
+    def __init__(self, arena, policy):
+        self.arena, record = arena, arena.record
+        require(not policy.timed or len(policy.table) == record.horizon, "policy: it is not one of so many steps")
+        self.agent = HistoryAgent(policy, arena) if policy.history else TableAgent(policy, arena)
+        self.tells = (
+            arena.tells and self.agent.nodes == 1
+        )  # a memory that is drawn does not follow from path and events
+        self.entries, self.numbers = [], {}
+        self.moves, self.choices = cache(self.moves_of), cache(self.choices_of)
 
-def begun(setting, agent):
-    for x, events, chance in setting.starts:
-        yield agent.after(0, None, None, x, events), x, setting.settled(0, x, ()), events, chance
+    def entry(self, memory, x, z, time):
+        if self.arena.path and not self.tells:
+            z = (*z, self.arena.path[x])
+        elif not self.arena.path:
+            z = self.arena.settled(time, x, z)
+        found = self.numbers.setdefault((memory, x, z), len(self.entries))
+        if found == len(self.entries):
+            self.entries.append((memory, x, z))
+        return found
+
+    def begin(self):
+        """Every start: (entry, events, probability)."""
+        for x, events, chance in self.arena.starts:
+            yield self.entry(self.agent.holds(0, None, None, x, events), x, (), 0), events, chance
+
+    def step(self, time, entry):
+        """The moves from an entry: [((entry, events), probability)], those to the same together."""
+        return self.moves(self.at(time), entry)
+
+    def at(self, time):
+        """A time, or what stands for all times at which moves are alike."""
+        return time if self.agent.timed or self.arena.varies or time + 1 in self.arena.settling else LATER
+
+    def choices_of(self, time, entry):
+        memory, x, z = self.entries[entry]
+        taken, possible = self.agent.choices(time, memory, x, z), {action for action, _ in self.arena.actions(x)}
+        require({action for (action, _), _ in taken} <= possible, "policy: an action is not available")
+        return taken
+
+    def moves_of(self, time, entry):
+        arena, (memory, x, z) = self.arena, self.entries[entry]
+        reached, found = defaultdict(int), defaultdict(int)
+        for (action, node), share in self.choices(time, entry):
+            for y, chance in dict(arena.actions(x))[action]:
+                reached[y, node, action if arena.by_choice else 0] += share * chance >> BITS
+        for (y, node, action), chance in reached.items():
+            for events, part in arena.seen(time + 1, x, y, action):
+                there = self.agent.holds(time + 1, memory, x, y, events)
+                there = there + node if self.agent.nodes > 1 else there
+                found[self.entry(there, y, z, time + 1), events] += chance * part >> BITS
+        return list(found.items())
 
 
 # What the policy hides and earns
 
 
-def follow(setting, agent):
-    """Bounds on what the policy hides from the observer of the first channel, by its histories h, from weights that are rounded
-    down. Of a path that tells every W = (memory, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z
-    is all so far. Where less than ℓ = 2^-130 is lost, it and the logarithms lower the sum by at most
-    h(ℓ) + ℓ log2|Z| + 2^-90 < 2^-60."""
-    place, tells = setting.place[setting.asked[0]], setting.tells and agent.nodes == 1
-    path = setting.path and not tells  # a memory that is drawn does not follow from path and events
-    layer, joint, found, size = Counter(), Counter(), 0, setting.observers[0].events + 1
-    size = max([size, *(one.events + 1 for one in setting.observers)])
-    for memory, x, z, events, chance in begun(setting, agent):
-        layer[events[place], memory, x, (setting.path(x),) if path else z] += math.floor(chance * ONE)
-    for time in range(setting.horizon):
-        before, layer, arrived = layer, Counter(), Counter()
-        for (history, memory, x, z), mass in before.items():
-            for after, y, value, events, _, chance in steps(setting, agent, time, memory, x, () if path else z):
-                there = history * size + events[place], after, y
-                moved = mass * chance.numerator // chance.denominator
-                layer[*there, (*z, setting.path(y)) if path else value] += moved
-                if tells:
-                    arrived[there, (memory, x)] += moved
-        found += entropy(arrived)
-        require(len(layer) <= MOST_ENTRIES, "the policy has too many histories for this program", NotChecked)
-    for (history, memory, x, z), mass in layer.items():
-        joint[history, (memory, x) if tells else z if path else z[0]] += mass
-    require(ONE - sum(joint.values()) < ONE >> 130, "the policy has histories that are too improbable", NotChecked)
-    found += entropy(joint)
-    return found, setting.most if setting.untimed else min(found + (ONE >> 60), setting.most)
-
-
-def backward(setting, priced, ahead, charged, choices, last=None, together=False):
-    """What a policy is worth, rounded up: what the prices pay and what is charged; where choices have no shares, the best.
-    Where `together`, the best first action in a state is one for all models. `last`: what x earns at the end, of each price."""
-    last = last or [one.at_the_end for _, one in priced]
-
-    @cache
-    def value(time, node, x, z):
-        if time == setting.horizon:
-            ends = [(node, Fraction(1))]
-            if setting.delay:
-                ends = [
-                    (ahead(time + 1, node, event, None, x), part) for event, part in setting.seen(time or 1, x[2], 0)
-                ]
-            pays = sum(price * one.discount**time * earns(x) for (price, one), earns in zip(priced, last, strict=True))
-            return math.ceil(ONE * pays + sum(part * charged(-1, end, x, z) for end, part in ends))
-        scores = actions(time, node, x, z)
-        return (
-            math.ceil(sum(share * score for _, share, score in scores))
-            if scores[0][1]
-            else max(one[2] for one in scores)
-        )
-
-    def actions(time, node, x, z):
-        """Each choice that is made or can be, with its share, and what it is worth."""
-        scores, rows = [], setting.moves(time + 1, x)
-        for (action, chosen), share in choices(time, node, x, z):
-            score = ONE * sum(price * one.discount**time * one.paid(x, action) for price, one in priced)
-            for y, event, chance in rows[action]:
-                there = ahead(time + 1, node, event, x, y) if chosen is None else chosen
-                after = value(time + 1, there, y, setting.settled(time + 1, y, z))
-                score += chance * (after + (charged(time, there, y, x) if setting.path else 0))
-            scores += [(action, share, math.ceil(score))] if rows[action] else []
-        return scores
-
-    starts = [(ahead(0, None, event, None, x), x, mass) for x, event, mass in setting.starts]
-    if not (together and setting.horizon):
-        return math.ceil(sum(mass * value(0, node, x, setting.settled(0, x, ())) for node, x, mass in starts))
-    pooled = defaultdict(int)
-    for node, x, mass in starts:
-        for action, _, score in actions(0, node, x, setting.settled(0, x, ())):
-            pooled[x[2], action] += mass * score
-    return math.ceil(sum(max(v for (s, _), v in pooled.items() if s == state) for state in {s for s, _ in pooled}))
-
-
-def any_action(setting):
-    """The choices of all policies: every action that is available."""
-    return lambda _time, _node, _x, _z: [((action, None), 0) for action in range(setting.record.actions)]
-
-
-def earned(setting, agent, quantity):
-    """Bounds on `sign` times a quantity under a policy, in units of 2^-192; over an infinite horizon see `endless`."""
-    ends = []
-    for sign in (1, -1):
-        ends.append(sign * backward(setting, [(sign, quantity)], following(agent), lambda *_: 0, chosen(agent)))
-    return min(ends), max(ends)
-
-
-def chosen(agent):
-    """The choices of a policy, whose next memory is part of a choice where it has nodes."""
-
-    def choices(time, memory, x, z):
-        return [
-            ((action, node if agent.nodes > 1 else None), share)
-            for (action, node), share in agent.choices(time, memory, x, z)
-        ]
-
-    return choices
-
-
-def following(agent):
-    """What a policy remembers, as the graph of an observer."""
-    return lambda time, memory, events, x, y: agent.after(time, memory, x, y, events)
-
-
-def endless(setting, agent, quantity, values):
-    """The same for the return over an infinite horizon: of a policy that acts alike at all times until the rest is small, of
-    another one with `values` of what an optimal continuation earns, and their error."""
-    horizon, discount = setting.horizon, quantity.discount
-    require(discount < 1, "the return over an infinite horizon has no discount")
-    if agent.policy.stationary:
-        law, total, time = Counter(), [0, 0], 0
-        for memory, x, z, _, chance in begun(setting, agent):
-            law[memory, x, z] += chance
-        while discount**time * quantity.largest / (1 - discount) > Fraction(1, 10**14) * (1 + quantity.largest):
-            before, law, time = law, Counter(), time + 1
-            require(time <= MOST_STEPS and len(before) < 2000, "the discount is too close to one", NotChecked)
-            for (memory, x, z), mass in before.items():
-                for after, y, value, _, action, chance in steps(setting, agent, min(time - 1, horizon), memory, x, z):
-                    moved = Fraction(math.floor(mass * chance * ONE), ONE)
-                    total[0] += mass * chance * discount ** (time - 1) * quantity.paid(x, action)
-                    law[after, y, value] += moved
-        rest = (
-            discount**time * quantity.largest / (1 - discount)
-            + Fraction(time * len(before) + 1, 1 << 120) * quantity.largest
-        )
-        return math.floor((total[0] - rest) * ONE), math.ceil((total[0] + rest) * ONE)
-    require(not setting.record.blind, "policy: after the horizon its agent cannot know the model")
-    worth, error = continuation(setting, quantity, values)
-    ends = []
-    for sign in (1, -1):
-        last = [lambda x, sign=sign: worth(x) + sign * error]
-        ends.append(sign * backward(setting, [(sign, quantity)], following(agent), lambda *_: 0, chosen(agent), last))
-    return min(ends), max(ends)
-
-
-def continuation(setting, quantity, values):
-    """What is earned after the horizon by the best continuation, as claimed, and a bound on its error."""
-    record, worst = setting.record, Fraction(0)
-    exact = [[number(one, "values") for one in row] for row in values]
-    require(
-        len(exact) == len(record.models) and {len(row) for row in exact} == {record.states}, "values: of another size"
-    )
-    for k, model in enumerate(record.models):
-        for s in range(record.states):
-            rows = [(a, rows[s]) for a, rows in enumerate(model["moves"]) if rows[s]]
-            best = max(
-                quantity.rewards[k][s][a] + quantity.discount * sum(p * exact[k][after] for after, p in row)
-                for a, row in rows
+def hidden_bits(run):
+    """Bounds on what the policy hides from the observer of the first channel, by its histories, from weights that are rounded
+    down. Of a path that tells every W = (memory, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); with a value at every
+    time, Σ_t w_t H(Z_t | h_t). Where less than ℓ = 2^-100 is lost, it lowers the sum by at most h(ℓ) + ℓ log2|Z|; logarithms
+    and sums of floats have relative errors below 2^-50."""
+    arena, secret = run.arena, run.arena.secrets[0]
+    place, found, starts = arena.place[arena.asked[0]], [], defaultdict(lambda: defaultdict(int))
+    for entry, events, chance in run.begin():
+        starts[events[place]][entry] += chance
+    layer = list(starts.values())
+    for time in range(arena.horizon + 1):
+        if arena.each and secret.times[time]:
+            rows = (values_now(run, weights, time).values() for weights in layer)
+            found.append(secret.times[time] * entropy(rows))
+        if time < arena.horizon:
+            layer, arrived = moved(run, layer, time, place)
+            found += [entropy(arrived)] if run.tells else []
+            require(
+                sum(map(len, layer)) <= MOST_ENTRIES, "the policy has too many histories for this program", NotChecked
             )
-            worst = max(worst, abs(best - exact[k][s]))
-    return lambda x: exact[x[0]][x[2]], worst / (1 - quantity.discount)
+    lost = ONE - sum(sum(weights.values()) for weights in layer)
+    require(lost < ONE >> 100, "the policy has histories that are too improbable", NotChecked)
+    if not arena.each:
+        found.append(entropy(last_values(run, weights).values() for weights in layer))
+    bits, error = math.fsum(found), (math.fsum(found) + len(found) + 1) * 2.0**-49
+    return max(0, Fraction(bits - error)), arena.most if arena.untimed else min(Fraction(bits + error), arena.most)
 
 
-def check_percentage(setting, quantity, claimed):
-    """A percentage is a share of what policies can reach, within 1e-9 of it and the rounding of floats."""
-    bound, share = number(claimed, f"{quantity.name}: its bound"), Fraction(quantity.bound[0].removesuffix("%")) / 100
-    require(0 <= share <= 1, f"{quantity.name}: its bound is no percentage")
-    ends, together = [], setting.record.blind and quantity.name == "return" and quantity.sign > 0
-    require(not setting.record.endless or quantity.name != "return", "a percentage of an infinite return", NotChecked)
-    for sign in (1, -1):
-        worth = backward(setting, [(sign, quantity)], lambda *_: 0, lambda *_: 0, any_action(setting), None, together)
-        ends.append(quantity.sign * Fraction(sign * worth, ONE))
-    low, high = min(ends), max(ends)
-    rounding = (setting.horizon + 2) * quantity.most(setting.horizon) * Fraction(1, 1 << 40) + (high - low) / 10**9
-    found = low + share * (high - low)
-    require(abs(bound - found) <= rounding, f"{quantity.name}: {quantity.bound[0]} is {float(found)}, not {claimed}")
+def moved(run, layer, time, place):
+    """The histories after a step, each with the weights of its entries; and, of a path that tells everything, the weights of
+    what each entry was reached from."""
+    after, arrived = [], []
+    for weights in layer:
+        longer, sources = defaultdict(lambda: defaultdict(int)), defaultdict(list)
+        for entry, mass in weights.items():
+            for (there, events), chance in run.step(time, entry):
+                part = mass * chance >> BITS
+                longer[events[place]][there] += part
+                if run.tells:
+                    sources[events[place], there].append(part)
+        after += longer.values()
+        arrived += sources.values()
+    return after, arrived
 
 
-def check_value(setting, agent, claim, quantity, values):
+def last_values(run, weights):
+    """The weights of what is secret at the end of a history: the value, or the rest of the path."""
+    found = defaultdict(int)
+    for entry, mass in weights.items():
+        found[entry if run.tells else run.entries[entry][2] if run.arena.path else run.entries[entry][2][0]] += mass
+    return found
+
+
+def values_now(run, weights, time):
+    """The weights of the value at a time: of the state, or whether value 1 comes within `ahead` steps."""
+    secret, found, ends = (
+        run.arena.secrets[0],
+        defaultdict(int),
+        min(time + run.arena.secrets[0].ahead, run.arena.horizon),
+    )
+    for step in range(time, ends + 1):
+        after = defaultdict(int)
+        for entry, mass in weights.items():
+            value = secret.value[run.entries[entry][1]]
+            if step == ends or (value == 1 and secret.ahead):
+                found[value] += mass
+                continue
+            for (there, _), chance in run.step(step, entry):
+                after[there] += mass * chance >> BITS
+        weights = after
+    return found
+
+
+def earned(run, quantity, values):
+    """Bounds on `sign` times a quantity under a policy, from the last step to the first. Over an infinite horizon a policy that
+    acts alike at all times is followed until the rest is small; for another one `values` are what an optimal continuation
+    earns."""
+    arena, discount, endless = run.arena, quantity.discount, run.arena.record.endless and quantity.name == "return"
+    steps, on = arena.horizon, endless and not run.agent.timed
+    require(discount < 1 or not endless, "the return over an infinite horizon has no discount")
+    require(on or not endless or arena.record.knows_model, "policy: after the horizon its agent cannot know the model")
+    while on and discount**steps * quantity.largest > (1 - discount) * quantity.unit / 10**14:
+        steps += 1
+        require(steps <= MOST_STEPS, "the discount is too close to one", NotChecked)
+    starts, layers = [(entry, chance) for entry, _, chance in run.begin()], []
+    layers.append({entry for entry, _ in starts})
+    for time in range(steps):
+        layers.append({there for entry in layers[-1] for (there, _), _ in run.step(time, entry)})
+        require(len(layers[-1]) <= MOST_ENTRIES, "the policy has too many situations for this program", NotChecked)
+    up = int(not quantity.exact)
+    if not endless:
+        found = {entry: (quantity.terminal[run.entries[entry][1]],) * 2 for entry in layers[-1]}
+        found = {entry: (low, high + up) for entry, (low, high) in found.items()}
+    else:
+        worth, rest = (None, quantity.largest / (1 - discount)) if on else continuation(arena, values)
+        rest *= ONE / quantity.unit
+        ends = {entry: 0 if on else worth[run.entries[entry][1]] * ONE / quantity.unit for entry in layers[-1]}
+        found = {entry: (math.floor(mid - rest), math.ceil(mid + rest)) for entry, mid in ends.items()}
+    for time in range(steps - 1, -1, -1):
+        later, found = found, {}
+        for entry in layers[time]:
+            pays = quantity.rewards[run.entries[entry][1]]
+            shares = [(share, (pays[a], pays[a] + up)) for (a, _), share in run.choices(run.at(time), entry)]
+            low, high = mean([(chance, later[there]) for (there, _), chance in run.step(time, entry)])
+            now = mean(shares)
+            found[entry] = now[0] + math.floor(discount * low), now[1] + math.ceil(discount * high)
+    low, high = mean([(chance, found[entry]) for entry, chance in starts])
+    return low * quantity.unit / ONE, high * quantity.unit / ONE
+
+
+def mean(parts):
+    """The mean of intervals, weighted by probabilities that were rounded down: what is missing may be at either end."""
+    missing = ONE - sum(weight for weight, _ in parts)
+    low = sum(weight * one for weight, (one, _) in parts) + missing * min(one for _, (one, _) in parts)
+    high = sum(weight * one for weight, (_, one) in parts) + missing * max(one for _, (_, one) in parts)
+    return low >> BITS, -(-high >> BITS)
+
+
+def continuation(arena, values, sign=1):
+    """What is earned after the horizon by the best continuation, as claimed, and a bound on its error; with sign −1 by the worst,
+    below zero."""
+    worst, quantity = Fraction(0), arena.record.quantities[0]
+    require(len(values) == 2 and len(values[0]) == len(values[1]) == arena.record.size, "values: of another size")
+    exact = [number(one, "values") for one in values[0 if sign > 0 else 1]]
+    for x, claimed in enumerate(exact):
+        scores = []
+        for action, row in arena.actions(x):
+            after = sum(chance * exact[y] for y, chance in row) / ONE
+            scores.append(sign * quantity.rewards[x][action] * quantity.unit / ONE + quantity.discount * after)
+        worst = max(worst, abs(max(scores) - claimed))
+    reach = (max(map(abs, exact)) + quantity.largest) * (arena.record.states + 4)
+    return exact, (worst + reach / (1 << 150)) / (1 - quantity.discount)
+
+
+def check_value(run, claim, quantity, values):
     """A quantity has the value that is claimed, within an error of rounding, and meets its bound or not as claimed."""
     name, value, error = quantity.name, number(claim["value"], "a value"), number(claim["error"], "an error")
-    infinite = setting.record.endless and name == "return"
-    least, most = endless(setting, agent, quantity, values) if infinite else earned(setting, agent, quantity)
-    largest = (setting.horizon + 2) * quantity.most(setting.horizon) / (1 << 24) + Fraction(1, 1 << 800)
-    largest /= (1 - quantity.discount) if infinite else 1
+    least, most = earned(run, quantity, values)
+    largest = (run.arena.horizon + 2) * quantity.most(run.arena.horizon) / (1 << 24) + Fraction(1, 1 << 800)
+    largest /= (1 - quantity.discount) if run.arena.record.endless and name == "return" else 1
     require(0 <= error <= largest, f"{name}: an error of {claim['error']} is claimed, {float(largest)} is the most")
-    where = f"{name}: {claim['value']} is claimed, {quantity.sign * least / ONE} ± {(most - least) / ONE} is found"
-    signed = value * quantity.sign * ONE
-    require(max(most - signed, signed - least) <= error * ONE, where)
+    where = f"{name}: {claim['value']} is claimed, {float(quantity.sign * least)} ± {float(most - least)} is found"
+    require(max(most - quantity.sign * value, quantity.sign * value - least) <= error, where)
     if claim["bound"] is None:
         return
-    limit = quantity.sign * number(claim["bound"], "a bound") * ONE
+    limit = quantity.sign * number(claim["bound"], "a bound")
     if claim["met"] and least < limit:
         require(most >= limit, f"{claim['bound']} is to be met; {where}")
         raise NotChecked(f"within rounding of the bound {claim['bound']}; {where}")
@@ -806,91 +743,241 @@ def check_value(setting, agent, claim, quantity, values):
 # Upper bounds
 
 
+class Guesses:
+    """The observers of a bound: what they remember, the nodes of their graphs, and what their guesses cost, in bits."""
+
+    def __init__(self, arena, bound, claim, arrays, under):
+        self.arena, self.rules = arena, [(one, f"{under}rules.{n}.") for n, one in enumerate(bound["rules"])]
+        self.places = [arena.place[one["channel"]] for one in bound["rules"]]
+        self.tables, self.costs = [], []
+        for rule, own in self.rules:
+            require({*rule} == {"channel", "weight", "memory", "steps"}, "a rule has other fields")
+            weight = number(rule["weight"], "a weight")
+            self.tables.append(self.graph(rule, own, arrays))
+            self.costs.append({time: self.priced(part, weight) for time, part in self.parts(own, arrays).items()})
+
+    def graph(self, rule, own, arrays):
+        """The tables of a graph: from a node (0 at first) by an event to the next. Late, a step is made before the first event."""
+        observer, first = self.arena.observers[self.arena.place[rule["channel"]]], arrays[own + "first"]
+        require(len(first) == (observer.size if observer.sees_first else 1), "a rule's graph is of another size")
+        start = [[first[0]] * observer.events if self.arena.late and not observer.sees_first else first]
+        tables = [start, *(arrays[f"{own}following.{whole(n, 'a step')}"] for n in rule["steps"])]
+        require(len(tables) == self.arena.horizon + 1, "a rule's graph does not have one table for each step")
+        strings = not observer.untimed or (holds_strings(observer, tables) and not self.arena.path)
+        require(strings, "a rule of an observer without a clock needs one")
+        return [[[0]], *tables] if self.arena.late else tables
+
+    def parts(self, own, arrays):
+        """The costs of a rule, −log2 q: at the end of (node, 0, value); with a value at every time, at each; of a path at each
+        of (node, next state, state) on the way to that node, and at the end of (node, 0, state)."""
+        horizon = self.arena.horizon
+        if self.arena.path is not None:
+            found = {}
+            for time in range(horizon + 1):
+                keys, bits = arrays[f"{own}path_keys.{time}"], arrays[f"{own}path_costs.{time}"]
+                found[time + 1 if time < horizon else "end"] = dict(zip(map(tuple, keys), bits, strict=True))
+                require(len({*map(tuple, keys)}) == len(keys), "a rule for paths has a key twice")
+            return found
+        tables = {horizon: arrays[own + "costs"]}
+        if self.arena.each is not None:
+            tables = {time: arrays[f"{own}each.{time}"] for time in range(horizon + 1)}
+        rows = {time: [((node, 0, z), bits) for node, row in enumerate(table) for z, bits in enumerate(row)]
+                for time, table in tables.items()}  # fmt: skip
+        return {time: dict(part) for time, part in rows.items()}
+
+    def priced(self, part, weight):
+        """Costs as whole numbers of 2^-160, rounded up, if each row of them is one of probabilities."""
+        rows = defaultdict(list)
+        for (node, after, _), bits in part.items():
+            require(bits >= 0, "a cost is negative")
+            rows[node, after].append(2.0**-bits)
+        require(all(math.fsum(row) <= 1 - 2.0**-42 for row in rows.values()), "a node's probabilities exceed one")
+        return {key: math.ceil(Fraction(bits) * weight * ONE) for key, bits in part.items() if bits != math.inf}
+
+    def after(self, time, nodes, event):
+        """The nodes after an event that comes at a time."""
+        found = []
+        for number_of, (tables, place) in enumerate(zip(self.tables, self.places, strict=True)):
+            found.append(tables[time][nodes[number_of] if nodes else 0][event[place]])
+        require(min(found, default=0) >= 0, "a rule's graph ends before the horizon does")
+        return tuple(found)
+
+    def pays(self, time, nodes, x, z):
+        """What the guesses made at a time cost; of a path those at the end."""
+        total, arena = 0, self.arena
+        for place, (node, costs) in enumerate(zip(nodes, self.costs, strict=True)):
+            if arena.path is not None:
+                total += self.cost(costs["end"], (node, 0, arena.code(x))) if time == arena.horizon else 0
+            elif arena.each is not None:
+                factor, value = Fraction(arena.secrets[0].times[time]), arena.each[x]
+                total += math.ceil(factor * self.cost(costs[time], (node, 0, value))) if factor else 0
+            elif time == arena.horizon:
+                total += self.cost(costs[time], (node, 0, z[place]))
+        return total
+
+    def moving(self, time, nodes, x, y):
+        """What a guess of x costs at the node that is reached with y."""
+        if self.arena.path is None or not nodes:
+            return 0
+        return self.cost(self.costs[0][time], (nodes[0], self.arena.code(y), self.arena.code(x)))
+
+    @staticmethod
+    def cost(costs, key):
+        require(key in costs, "a rule excludes something that a policy can reach")
+        return costs[key]
+
+
+def best(arena, priced, guesses, after=None, together=False):
+    """The most that `Σ price · quantity + costs of the guesses` is under any policy, in bits, rounded up: over the layers of
+    (nodes, x, z) that some policy reaches. Where `together`, the first action in a state is one for all models. `after`: what
+    the return pays after the end."""
+    horizon, paying = arena.horizon, [(price * one.unit, one) for price, one in priced if price and one.most(1)]
+    if not (paying or guesses.rules):
+        return Fraction(0)
+    layers = [{(guesses.after(0, (), event), x, arena.settled(0, x, ())): 0 for x, event, _ in arena.starts}]
+    for time in range(horizon):
+        reach = cache(lambda *where, time=time: [one for one, _ in reached(arena, guesses, time, *where)])
+        layers.append({})
+        for nodes, x, z in layers[-2]:
+            for action, rows in arena.actions(x):
+                for y, _ in rows:
+                    layers[-1].update(
+                        dict.fromkeys(reach(nodes, x if arena.late else y, y, z, action * arena.by_choice))
+                    )
+        require(len(layers[-1]) <= MOST_ENTRIES, "a bound has too many situations for this program", NotChecked)
+    powers = [[one.discount**time for _, one in paying] for time in range(horizon + 1)]
+    values = {key: ending(arena, guesses, paying, powers[horizon], after, *key) for key in layers[-1]}
+    largest = max(map(abs, values.values()))
+    for time in range(horizon - 1, -1, -1):
+        later, values = values, {}
+        scored = scoring(arena, guesses, paying, powers[time], time, later)
+        for key in layers[time]:
+            values[key] = max(scored(*key).values()) + (guesses.pays(time, *key) if arena.each else 0)
+        largest = max(largest, *map(abs, values.values()))
+    # Each of the at most so many products of a layer was rounded, and each probability.
+    width = arena.record.states * max([1, *(one.events for one in arena.observers)]) + 8
+    error = (horizon + 2) * width * ((largest >> BITS) + 4)
+    starts = [((guesses.after(0, (), event), x, arena.settled(0, x, ())), mass) for x, event, mass in arena.starts]
+    if not (together and horizon):
+        return Fraction(sum(mass * values[key] >> BITS for key, mass in starts) + error, ONE)
+    pooled = defaultdict(lambda: defaultdict(int))
+    for key, mass in starts:
+        for action, score in scored(*key).items():
+            pooled[arena.record.state[key[1]]][action] += mass * score >> BITS
+    return Fraction(sum(max(scores.values()) for scores in pooled.values()) + error, ONE)
+
+
+def reached(arena, guesses, time, nodes, leaving, y, z, action):
+    """What a move to y leads to: [((nodes, y, z), probability)]."""
+    value = arena.settled(time + 1, y, z)
+    seen = arena.seen(time + 1, leaving, y, action)
+    return [((guesses.after(time + 1, nodes, event), y, value), part) for event, part in seen]
+
+
+def ending(arena, guesses, paying, powers, after, nodes, x, z):
+    """What is paid at the end; late, the last guess is made after an event that x shows."""
+    pays, horizon = Fraction(0), arena.horizon
+    for (price, one), power in zip(paying, powers, strict=True):
+        last = Fraction(one.terminal[x] + (not one.exact), ONE)
+        if after is not None and one.name == "return":
+            last = (after[0][x] + after[1]) / one.unit
+        pays += price * power * last
+    if not arena.late:
+        return math.ceil(ONE * pays) + guesses.pays(horizon, nodes, x, z)
+    shown = arena.shown(horizon or 1, arena.record.state[x], 0)
+    costs = sum(part * guesses.pays(horizon, guesses.after(horizon + 1, nodes, event), x, z) for event, part in shown)
+    return math.ceil(ONE * pays) + (costs >> BITS) + 1
+
+
+def scoring(arena, guesses, paying, powers, time, later):
+    """What each action is worth in a situation."""
+
+    @cache
+    def pay(x, action):
+        parts = zip(paying, powers, strict=True)
+        return math.ceil(
+            sum(price * power * (one.rewards[x][action] + (not one.exact)) for (price, one), power in parts)
+        )
+
+    @cache
+    def worth(nodes, leaving, y, z, action, x):
+        found = reached(arena, guesses, time, nodes, leaving, y, z, action)
+        moving = (guesses.moving(time + 1, key[0], x, y) if arena.path else 0 for key, _ in found)
+        return sum(part * (later[key] + cost) for (key, part), cost in zip(found, moving, strict=True)) >> BITS
+
+    def scored(nodes, x, z):
+        scores = {}
+        for action, rows in arena.actions(x):
+            seen, before = action * arena.by_choice, x if arena.path else None
+            ahead = sum(chance * worth(nodes, x if arena.late else y, y, z, seen, before) for y, chance in rows)
+            scores[action] = pay(x, action) + (ahead >> BITS)
+        return scores
+
+    return scored
+
+
+def endless(arena, values, sign, pooled):
+    """The most of the return over an infinite horizon, or of its negative, from claimed values, and their error."""
+    exact, error = continuation(arena, values, sign)
+    quantity, scores = arena.record.quantities[0], defaultdict(Fraction)
+    if not pooled:
+        return sum(mass * exact[x] for x, mass in arena.record.starts) / ONE, error
+    for x, mass in arena.record.starts:
+        for action, row in arena.actions(x):
+            after = sum(chance * exact[y] for y, chance in row) / ONE
+            paid = sign * quantity.rewards[x][action] * quantity.unit / ONE
+            scores[arena.record.state[x], action] += Fraction(mass, ONE) * (paid + quantity.discount * after)
+    begun = {s for s, _ in scores}
+    return sum(max(score for (s, _), score in scores.items() if s == state) for state in begun), error
+
+
+def check_percentage(arena, quantity, claimed, values):
+    """A percentage is a share of what policies can reach, within 1e-9 of it and the rounding of floats."""
+    bound, share = number(claimed, f"{quantity.name}: its bound"), Fraction(quantity.bound.removesuffix("%")) / 100
+    require(0 <= share <= 1, f"{quantity.name}: its bound is no percentage")
+    own = quantity.name == "return" and quantity.sign > 0
+    nobody, ends, error, pooled = Guesses(arena, {"rules": []}, {}, {}, ""), [], 0, own and not arena.record.knows_model
+    for sign in (1, -1):
+        if own and arena.record.endless:
+            worth, slack = endless(arena, values, sign, pooled)
+            error = max(error, slack)
+        else:
+            worth = best(arena, [(sign / quantity.unit, quantity)], nobody, None, pooled) * quantity.unit
+        ends.append(quantity.sign * sign * worth)
+    low, high = min(ends), max(ends)
+    rounding = (arena.horizon + 2) * quantity.most(arena.horizon) * Fraction(1, 1 << 40) + (high - low) / 10**9
+    found, rounding = low + share * (high - low), rounding + 2 * error
+    require(abs(bound - found) <= rounding, f"{quantity.name}: {quantity.bound} is {float(found)}, not {claimed}")
+
+
 def check_upper(record, claim, bound, arrays, under, kept):
-    """The upper bound that rules of observers prove: those of channels in `kept` have lower bounds, the others are hidden.
-    The last
-    rule of each has the costs −log2 q(z | node) by (node, 0, z). A path has one for each time, −log2 q(x_t | x_{t+1}, m) by
-    (m, x_{t+1}, x_t), m the node at t + 1. With a delay a decision is made before the event of its state."""
+    """The upper bound that rules of observers prove: those of channels in `kept` have lower bounds, the others are hidden. With
+    a delay a decision is made before the event of its state."""
     rules, delay, upper = bound["rules"], whole(bound["delay"], "delay", 0, 1), number(bound["upper"], "an upper bound")
     channels = tuple(whole(one["channel"], "a channel", 0, len(record.channels) - 1) for one in rules)
     require(rules and len({*channels}) == len(channels), "a rule is missing, or there are two for a channel")
-    require(
-        {*channels} <= {*claim["hidden"], *kept}, "a rule is for a channel that is neither hidden nor has a lower bound"
-    )
-    setting, prices = Setting(record, channels, (), delay), [number(price, "a price") for price in bound["prices"]]
-    quantities = [Quantity(*one) for one in record.quantities]
-    require(len(prices) == len(quantities) and min(prices) >= 0, "the prices are not one for each quantity")
-    graphs = [read_graph(setting, one, n, arrays, under) for n, one in enumerate(rules)]
-    weights = [number(one["weight"], "a weight") for one in rules]
-    hidden = sum(weight for weight, channel in zip(weights, channels, strict=True) if channel in claim["hidden"])
-    require(
-        hidden >= 1 and min(weights) > 0 and (len(rules) > 1 or hidden == 1), "the weights are not those of a bound"
-    )
-    limit = sum(weight * kept.get(channel, 0) for weight, channel in zip(weights, channels, strict=True))
-    for price, quantity, one in zip(prices, quantities, claim["quantities"], strict=True):
+    fits = {*channels} <= {*claim["hidden"], *kept}
+    require(fits, "a rule is for a channel that is neither hidden nor has a lower bound")
+    weights = {one["channel"]: number(one["weight"], "a weight") for one in rules}
+    hidden = sum(weight for channel, weight in weights.items() if channel in claim["hidden"])
+    right = hidden >= 1 and min(weights.values()) > 0 and (len(rules) > 1 or hidden == 1)
+    require(right, "the weights are not those of a bound")
+    limit = sum(weight * kept.get(channel, 0) for channel, weight in weights.items())
+    prices = [number(price, "a price") for price in bound["prices"]]
+    right = len(prices) == len(record.quantities) and min(prices) >= 0
+    require(right, "the prices are not one for each quantity")
+    priced = []
+    for price, quantity, one in zip(prices, record.quantities, claim["quantities"], strict=True):
         require(price == 0 or one["bound"] is not None, "there is a price, and no bound for it")
         limit += price * quantity.sign * number(one["bound"] or 0, "a bound")
-
-    def ahead(time, nodes, event, _x, _y):
-        found = []
-        for place, (graph, channel) in enumerate(zip(graphs, channels, strict=True)):
-            table = graph["tables"][time]
-            found.append(table[nodes[place] if nodes else 0][event[setting.place[channel]]])
-        require(min(found) >= 0, "a rule's graph ends before the horizon does")
-        return tuple(found)
-
-    def charged(time, nodes, x, z):
-        total = Fraction(0)
-        for place, (graph, weight) in enumerate(zip(graphs, weights, strict=True)):
-            first = setting.code(x) if time >= 0 else 0
-            last = (setting.code(z) if time >= 0 else setting.code(x)) if setting.path else z[place]
-            cost = graph["costs"][time].get((nodes[place], first, last), math.inf)
-            require(cost != math.inf, "a rule excludes something that a policy can reach")
-            total += Fraction(cost) * weight
-        return ONE * total
-
-    last = None
-    if record.endless:
-        worth, error = continuation(setting, quantities[0], arrays.get("values", []))
-        last = [lambda x: worth(x) + error, *(one.at_the_end for one in quantities[1:])]
-    priced = list(zip(prices, quantities, strict=True))
-    best = backward(setting, priced, ahead, charged, any_action(setting), last) - math.floor(ONE * limit)
-    most = (
-        min(log2_count(record.channels[n].values) for n in channels if n in claim["hidden"])
-        if len(channels) > 1
-        else setting.most
-    )
-    found = min(best, most)
-    require(found <= upper * ONE, f"an upper bound of {bound['upper']} with delay {delay}: {found / ONE} is found")
+        priced.append((price + quantity.sign * number(one["factor"], "a factor"), quantity))
+    arena = Arena(record, channels, (), delay)
+    after = continuation(arena, arrays.get("values", [])) if record.endless else None
+    found = best(arena, priced, Guesses(arena, bound, claim, arrays, under), after) - limit
+    if not any(one["factor"] for one in claim["quantities"]):
+        found = min(found, *(record.channels[n].most(record.horizon) for n in channels if n in claim["hidden"]))
+    require(found <= upper, f"an upper bound of {bound['upper']} with delay {delay}: {float(found)} is found")
     return found
-
-
-def read_graph(setting, rule, number_of, arrays, under):
-    """The graph of an observer and its rule, each row of which is one of probabilities."""
-    require({*rule} == {"channel", "weight", "memory", "steps"}, "a rule has other fields")
-    own = f"{under}rules.{number_of}."
-    observer = setting.record.channels[rule["channel"]].observer
-    first = arrays[own + "first"]
-    require(len(first) == (observer.size if observer.sees_first else 1), "a rule's graph is of another size")
-    start = [[first[0]] * observer.events if setting.delay and not observer.sees_first else first]
-    tables = [start, *(arrays[f"{own}following.{whole(n, 'a step')}"] for n in rule["steps"])]
-    require(len(tables) == setting.horizon + 1, "a rule's graph does not have one table for each step")
-    if setting.path:
-        costs = []
-        for time in range(setting.horizon + 1):
-            keys, bits = arrays[f"{own}path_keys.{time}"], arrays[f"{own}path_costs.{time}"]
-            costs.append(dict(zip(map(tuple, keys), bits, strict=True)))
-            require(len(costs[-1]) == len(keys), "a rule for paths has a key twice")
-    else:
-        costs = [{(node, 0, z): cost for node, row in enumerate(arrays[own + "costs"]) for z, cost in enumerate(row)}]
-    for part in costs:
-        for _, row in groupby(sorted(part.items()), lambda entry: entry[0][:2]):
-            bits = [cost for _, cost in row]
-            total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in bits if cost != math.inf)
-            require(min(bits) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "a node's probabilities exceed one")
-    if observer.untimed:
-        require(holds_strings(observer, tables) and not setting.path, "a rule of an observer without a clock needs one")
-    return {"tables": [[[0]], *tables] if setting.delay else tables, "costs": costs}
 
 
 def holds_strings(observer, tables):
@@ -904,12 +991,11 @@ def holds_strings(observer, tables):
         for node, string in layer.items():
             for event, target in enumerate(table[node]):
                 loud = event != observer.silent and (time or observer.sees_first)
-                if target >= 0 and after.setdefault(target, (*string, event) if loud else string) != (
-                    (*string, event) if loud else string
-                ):
+                longer = (*string, event) if loud else string
+                if target >= 0 and after.setdefault(target, longer) != longer:
                     return False
         layer = after
-    return len(set(layer.values())) == len(layer)
+    return len({*layer.values()}) == len(layer)
 
 
 # Statistical claims
@@ -925,12 +1011,12 @@ class Draws:
 
     def bear_out(self, draw, low, high, sequences, claims, error, within):
         """Draw until an interval for the mean lies within what is claimed; each round has its own share of the doubt."""
-        sums, count, rounds, target = [0.0, 0.0], 0, 0, min(512, self.sequences or sequences)
-        while target <= 16 * (self.sequences or sequences) + 1:
-            while count < target:
-                value = draw() - low
-                sums, count = [sums[0] + value, sums[1] + value * value], count + 1
-            rounds += 1
+        sums, count, rounds, most = [0.0, 0.0], 0, 0, 16 * (self.sequences or sequences)
+        while True:
+            target = min(most, max(512, 3 * count // 2))
+            for value in (draw() - low for _ in range(target - count)):
+                sums = [sums[0] + value, sums[1] + value * value]
+            count, rounds = target, rounds + 1
             logarithm = math.log(4 * claims * 2**rounds / self.doubt)
             mean, variance = sums[0] / count, max(0.0, (sums[1] - sums[0] ** 2 / count) / (count - 1))
             off = math.sqrt(2 * variance * logarithm / count) + 7 * (high - low) * logarithm / (3 * (count - 1))
@@ -938,95 +1024,137 @@ class Draws:
             found = max(low, low + mean - off), min(high, low + mean + off)
             if within(*found):
                 return found, count
-            target = (
-                min(2 * target, 16 * (self.sequences or sequences))
-                if count < 16 * (self.sequences or sequences)
-                else math.inf
-            )
-        raise Lie(f"claimed with confidence, and {found[0]} … {found[1]} is found in {count:,} sequences")
+            where = f"claimed with confidence, and {found[0]} … {found[1]} is found in {count:,} sequences"
+            require(count < most, where)
 
 
 class Sampler:
     """Runs of a policy, and the entropy that the sequence of each leaves, by a filter in floats along it."""
 
-    def __init__(self, setting, agent, source):
-        self.setting, self.agent, self.source, self.place = setting, agent, source, setting.place[setting.asked[0]]
-        self.kernel = cache(self.moves)
-        self.begin = [((m, x, z), events[self.place], float(p)) for m, x, z, events, p in begun(setting, agent)]
+    def __init__(self, run, source):
+        self.run, self.source, self.place = run, source, run.arena.place[run.arena.asked[0]]
+        self.begin = [(entry, events[self.place], chance / ONE) for entry, events, chance in run.begin()]
+        self.layers = [sorted({entry for entry, _, _ in self.begin})]
+        self.ways, self.table = cache(self.ways_of), cache(self.table_of)
 
-    def moves(self, time, entry):
-        """The moves from an entry: lists to draw from, and by event for the filter."""
-        targets, events, actions, ends, by_event, total = [], [], [], [], defaultdict(list), 0.0
-        for after, y, value, seen, action, chance in steps(self.setting, self.agent, time, *entry):
-            weight = float(chance)
-            total += weight
-            targets.append((after, y, value))
-            events.append(seen[self.place])
-            actions.append(action)
-            ends.append(total)
-            by_event[seen[self.place]].append(((after, y, value), weight))
-        return targets, events, actions, ends, dict(by_event)
+    def ways_of(self, time, entry):
+        """What an entry leads to, and running sums of the probabilities, to draw from."""
+        moves = [((there, events[self.place]), chance / ONE) for (there, events), chance in self.run.step(time, entry)]
+        return [one for one, _ in moves], list(accumulate(chance for _, chance in moves)), moves
 
-    def run(self):
-        """The entries that are passed, the observer's events, and the actions."""
-        weights = [weight for _, _, weight in self.begin]
-        ((entry, event, _),) = self.source.choices(self.begin, weights)
-        entries, events, actions = [entry], [event], []
-        for time in range(self.setting.horizon):
-            targets, seen, taken, ends, _ = self.kernel(time, entries[-1])
-            (place,) = self.source.choices(range(len(targets)), cum_weights=ends)
-            entries.append(targets[place])
-            events.append(seen[place])
-            actions.append(taken[place])
-        return entries, events, actions
+    def layer(self, time):
+        """The entries that can be reached at a time."""
+        while len(self.layers) <= time:
+            before = len(self.layers) - 1
+            found = {there for entry in self.layers[before] for there, _ in self.ways(before, entry)[0]}
+            require(
+                len(found) * len(self.layers) < 8 * MOST_ENTRIES, "a filter is too large for this program", NotChecked
+            )
+            self.layers.append(sorted(found))
+        return self.layers[time]
+
+    def table_of(self, time, event):
+        """How an event moves a belief over one layer to the next: the targets, and columns of sources and probabilities, one
+        source of each target in a column."""
+        rows = defaultdict(list)
+        for place, entry in enumerate(self.layer(time)):
+            for (there, seen), chance in self.ways(time, entry)[2]:
+                if seen == event:
+                    rows[there].append((place, chance))
+        numbers = {entry: place for place, entry in enumerate(self.layer(time + 1))}
+        columns = [
+            [row[n] if n < len(row) else (0, 0.0) for row in rows.values()] for n in range(max(map(len, rows.values())))
+        ]
+        pairs = [(itemgetter(*(place for place, _ in one), 0), [chance for _, chance in one]) for one in columns]
+        return [numbers[there] for there in rows], pairs, len(numbers)
+
+    def sequence(self):
+        """The entries that are passed, and the observer's events."""
+        ((entry, event, _),) = self.source.choices(self.begin, [weight for _, _, weight in self.begin])
+        entries, events = [entry], [event]
+        for time in range(self.run.arena.horizon):
+            ways, ends, _ = self.ways(time, entries[-1])
+            (place,) = self.source.choices(range(len(ways)), cum_weights=ends)
+            entries.append(ways[place][0])
+            events.append(ways[place][1])
+        return entries, events
 
     def bits(self):
         """The entropy of the secret after one sequence; of a path by that of each hidden state given the next."""
-        _, events, _ = self.run()
-        message, spent = defaultdict(float), defaultdict(float)
+        run, (_, events), spent, found = self.run, self.sequence(), None, 0.0
+        belief, numbers = [0.0] * len(self.layer(0)), {entry: place for place, entry in enumerate(self.layers[0])}
         for entry, event, weight in self.begin:
-            if event == events[0]:
-                message[entry] += weight
-        for time, event in enumerate(events[1:]):
-            message, spent = self.filtered(time, message, spent, event)
-        total, values = sum(message.values()), defaultdict(float)
-        if self.setting.path:
-            return sum(p / total * (spent[entry] - math.log2(p / total)) for entry, p in message.items() if p)
-        for (_, _, z), weight in message.items():
-            values[z[0]] += weight / total
-        return -sum(p * math.log2(p) for p in values.values() if p > 0)
+            belief[numbers[entry]] += weight * (event == events[0])
+        spent = [0.0] * len(belief)
+        times = run.arena.secrets[0].times
+        for time, event in enumerate([*events[1:], None]):
+            if times and times[time]:
+                weights = {entry: p for entry, p in zip(self.layer(time), belief, strict=True) if p}
+                found += times[time] * self.left(self.now(weights, time).values())
+            if event is not None:
+                belief, spent = self.filtered(time, belief, spent, event)
+        if run.arena.path:
+            total = sum(belief)
+            return sum(p / total * (cost - math.log2(p / total)) for p, cost in zip(belief, spent, strict=True) if p)
+        if times:
+            return found
+        values = defaultdict(float)
+        for entry, p in zip(self.layer(run.arena.horizon), belief, strict=True):
+            values[run.entries[entry][2][0]] += p
+        return self.left(values.values())
 
-    def filtered(self, time, message, spent, event):
-        scale, after, paths, path = sum(message.values()), defaultdict(float), defaultdict(float), self.setting.path
-        for entry, weight in message.items():
-            for target, chance in self.kernel(time, entry)[4].get(event, ()):
-                moved = weight / scale * chance
-                after[target] += moved
-                if path and moved:
-                    paths[target] += moved * (spent[entry] - math.log2(moved))
-        if path:
-            paths = defaultdict(float, {one: paths[one] / p + math.log2(p) for one, p in after.items() if p})
-        return after, paths
+    def now(self, weights, time):
+        """The belief in each value at a time."""
+        require(not self.run.arena.secrets[0].ahead, "draws of values that lie ahead", NotChecked)
+        found = defaultdict(float)
+        for entry, p in weights.items():
+            found[self.run.arena.each[self.run.entries[entry][1]]] += p
+        return found
+
+    @staticmethod
+    def left(weights):
+        """The entropy of weights that need not sum to one."""
+        total = sum(weights)
+        return -sum(p / total * math.log2(p / total) for p in weights if p > 0)
+
+    def filtered(self, time, belief, spent, event):
+        """The belief after an event; of a path also the entropy of what led to each hidden state."""
+        targets, columns, size = self.table(time, event)
+        parts = [list(map(mul, take(belief), chances)) for take, chances in columns]
+        sums = list(map(sum, zip(*parts, strict=True)))
+        total, after, costs = sum(sums), [0.0] * size, [0.0] * size
+        for target, mass in zip(targets, sums, strict=True):
+            after[target] = mass / total
+        if self.run.arena.path:
+            for (take, _), part in zip(columns, parts, strict=True):
+                for target, mass, all_of, cost in zip(targets, part, sums, take(spent), strict=False):
+                    if mass:
+                        costs[target] += mass / all_of * (cost - math.log2(mass / all_of))
+        return after, costs
 
     def paid(self, quantity):
-        """What one run pays of a quantity, with its sign."""
-        entries, _, actions = self.run()
-        paid = sum(
-            float(quantity.discount) ** t * float(quantity.paid(entries[t][1], a)) for t, a in enumerate(actions)
-        )
-        return paid + float(quantity.discount) ** self.setting.horizon * float(quantity.at_the_end(entries[-1][1]))
+        """What one run pays of a quantity, with its sign, by the mean of each decision."""
+        run, (entries, _) = self.run, self.sequence()
+        total, power = 0.0, 1.0
+        for time, entry in enumerate(entries[:-1]):
+            x = run.entries[entry][1]
+            shares = run.choices(run.at(time), entry)
+            total += power * sum(share * quantity.rewards[x][action] / ONE / ONE for (action, _), share in shares)
+            power *= float(quantity.discount)
+        x = run.entries[entries[-1]][1]
+        return float(quantity.unit) * (total + power * (quantity.terminal[x] / ONE))
 
 
-def check_drawn(setting, agent, channel, draws, claims):
+def check_drawn(run, channel, draws, claims):
     """A statistical claim on the bits of a channel."""
-    told, sampler = channel["sampled"], Sampler(setting, agent, draws.source)
+    told, sampler, arena = channel["sampled"], Sampler(run, draws.source), run.arena
     require({*told} == {"lower", "upper", "sequences"}, f"{channel['name']}: what is drawn has other fields")
-    require(not setting.path or (setting.tells and agent.nodes == 1), "a path with too many values", NotChecked)
+    require(arena.path is None or run.tells, "a path with too many values", NotChecked)
     lower, upper = (number(told[end], f"{channel['name']}: {end}") for end in ("lower", "upper"))
-    count, most = whole(told["sequences"], "sequences", 2, MOST_SEQUENCES), setting.most / ONE
+    count, most = whole(told["sequences"], "sequences", 2, MOST_SEQUENCES), float(arena.most)
 
     def within(low, high):
-        return lower <= low and (most if setting.untimed else high) <= upper
+        return lower <= low and (arena.most if arena.untimed or high == most else high) <= upper
 
     try:
         found, count = draws.bear_out(sampler.bits, 0.0, most, count, claims, 1e-9 * (1 + most), within)
@@ -1035,10 +1163,10 @@ def check_drawn(setting, agent, channel, draws, claims):
     return f"at least {found[0]:.6f} bits in {channel['name']} with confidence ({count:,} sequences)"
 
 
-def check_drawn_value(setting, agent, claim, quantity, draws, claims):
+def check_drawn_value(run, claim, quantity, draws, claims):
     """A statistical claim on a quantity."""
     value, error = number(claim["value"], "a value"), number(claim["error"], "an error")
-    sampler, most = Sampler(setting, agent, draws.source), float(quantity.most(setting.horizon)) * (1 + 1e-12)
+    sampler, most = Sampler(run, draws.source), float(quantity.most(run.arena.horizon)) * (1 + 1e-12)
     count = whole(claim["sequences"], "sequences", 2, MOST_SEQUENCES)
 
     def within(low, high):
@@ -1056,75 +1184,68 @@ def check_drawn_value(setting, agent, claim, quantity, draws, claims):
 
 def check_form(claim, record):
     """The lists of a certificate: their fields, and that they are about the channels, quantities and bounds of the problem."""
-    channels, names = (
-        claim["channels"],
-        {"number", "name", "min", "max", "lower", "upper", "window", "prune", "merge", "sampled"},
-    )
     lists = ("hidden", "quantities", "channels", "bounds")
     require(all(isinstance(claim[name], list) for name in lists), "a list of the certificate is none")
     require(claim["goal"] in ("opaque", "transparent"), "the goal is an unknown one")
     hidden = [whole(one, "hidden", 0, len(record.channels) - 1) for one in claim["hidden"]]
     require(len({*hidden}) == len(hidden) > 0, "hidden: a channel comes twice, or there is none")
-    wanted = [one.number for one in record.channels if one.number in (0, *hidden) or one.min or one.max is not None]
-    told = [whole(one["number"], "a channel") for one in channels]
-    require(told == wanted or (told == hidden == [0]), f"the channels are {told}, expected {wanted}")
-    require(claim["goal"] == "opaque" or told == [0], "nothing is proven of other channels with this goal")
-    for one in channels:
-        asked = record.channels[one["number"]]
-        require({*one} == names, f"{asked.name}: it has other fields")
-        require(
-            [one["name"], one["min"], one["max"]] == [asked.name, asked.min, asked.max],
-            f"{asked.name}: its bounds are others",
-        )
-    fields = {"name", "relation", "bound", "value", "error", "met", "sequences"}
+    check_channel_items(claim, record, hidden)
+    fields = {"name", "relation", "bound", "value", "error", "met", "sequences", "factor"}
     require(len(claim["quantities"]) == len(record.quantities), "the quantities are not those of the problem")
-    for one, (name, sign, bound, *_) in zip(claim["quantities"], record.quantities, strict=True):
+    for one, given in zip(claim["quantities"], record.quantities, strict=True):
+        name, bound = given.name, given.bound
         require({*one} == fields and isinstance(one["met"], bool), f"{name}: it has other fields")
-        require((one["name"], one["relation"]) == (name, "≤≥"[sign > 0]), f"{name}: another quantity is claimed")
-        given = isinstance(bound, list) or (type(one["bound"]) is type(bound) and one["bound"] == bound)
-        require(given and (one["bound"] is not None or (bound is None and one["met"])), f"{name}: its bound is another")
+        require((one["name"], one["relation"]) == (name, "≤≥"[given.sign > 0]), f"{name}: another quantity is claimed")
+        same = isinstance(bound, str) or (type(one["bound"]) is type(bound) and one["bound"] == bound)
+        require(same and (one["bound"] is not None or (bound is None and one["met"])), f"{name}: its bound is another")
     delays = [one["delay"] for one in claim["bounds"]]
     fits = delays in ([0], [0, 1]) if claim["goal"] == "opaque" else not delays
-    require(
-        fits and all({*one} == {"delay", "upper", "prices", "rules"} for one in claim["bounds"]),
-        "the bounds are others",
-    )
+    items = all({*one} == {"delay", "upper", "prices", "rules"} for one in claim["bounds"])
+    require(fits and items, "the bounds are others")
     require(len(delays) < 2 or 0 in hidden, "a bound with a delay is about the problem's own channel")
+
+
+def check_channel_items(claim, record, hidden):
+    """The items of the channels: the own one, those that are hidden, and those with bounds."""
+    names = {"number", "name", "min", "max", "lower", "upper", "window", "prune", "merge", "sampled"}
+    wanted = [one.number for one in record.channels if one.number in (0, *hidden) or one.min or one.max is not None]
+    told = [whole(one["number"], "a channel") for one in claim["channels"]]
+    require(told == wanted or (told == hidden == [0]), f"the channels are {told}, expected {wanted}")
+    require(claim["goal"] == "opaque" or told == [0], "nothing is proven of other channels with this goal")
+    for one in claim["channels"]:
+        asked = record.channels[one["number"]]
+        require({*one} == names, f"{asked.name}: it has other fields")
+        same = [one["name"], one["min"], one["max"]] == [asked.name, asked.min, asked.max]
+        require(same, f"{asked.name}: its bounds are others")
 
 
 def check_quantities(record, policy, claim, arrays, draws, claims):
     """Every quantity of the certificate, and that percentages are what they say."""
-    setting = Setting(record, (0,), policy.hears(record))
-    agent, values = policy.within(setting), arrays.get("values", [])
-    for one, given in zip(claim["quantities"], record.quantities, strict=True):
-        quantity = Quantity(*given)
-        if isinstance(given[2], list):
-            check_percentage(Setting(record), quantity, one["bound"])
+    run, values = Run(Arena(record, (0,), policy.hears(record)), policy), arrays.get("values", [])
+    for one, quantity in zip(claim["quantities"], record.quantities, strict=True):
+        if isinstance(quantity.bound, str):
+            check_percentage(Arena(record), quantity, one["bound"], values)
         if whole(one["sequences"], "sequences", 0, MOST_SEQUENCES):
-            check_drawn_value(setting, agent, one, quantity, draws, claims)
+            check_drawn_value(run, one, quantity, draws, claims)
         else:
-            check_value(setting, agent, one, quantity, values)
+            check_value(run, one, quantity, values)
 
 
 def check_channels(record, policy, claim, draws, claims):
     """What the policy hides in each channel that is told of; returns the lower bounds that are found, and what was drawn."""
     lowers, drawn = {}, []
     for one in claim["channels"]:
-        setting = Setting(record, (one["number"],), policy.hears(record))
-        agent = policy.within(setting)
+        run = Run(Arena(record, (one["number"],), policy.hears(record)), policy)
         lower, upper = (number(one[what], f"{one['name']}: {what}") for what in ("lower", "upper"))
         require(0 <= lower <= upper, f"{one['name']}: its bounds do not fit each other")
         lowers[one["number"]] = 0
-        if lower > 0 or upper * ONE < setting.most:
-            least, most = follow(setting, agent)
-            within = lower * ONE <= least and most <= upper * ONE
-            require(
-                within,
-                f"{one['name']}: {one['lower']} … {one['upper']} is claimed, {least / ONE} … {most / ONE} is found",
-            )
+        if lower > 0 or upper < run.arena.most:
+            least, most = hidden_bits(run)
+            where = f"{one['lower']} … {one['upper']} is claimed, {float(least)} … {float(most)} is found"
+            require(lower <= least and most <= upper, f"{one['name']}: {where}")
             lowers[one["number"]] = least
         if one["sampled"] is not None:
-            drawn.append(check_drawn(setting, agent, one, draws, claims))
+            drawn.append(check_drawn(run, one, draws, claims))
     return lowers, drawn
 
 
@@ -1134,14 +1255,16 @@ def check(folder, draws=None):
     require(claim["form"] == FORM, "certificate.json has an unknown form", NotChecked)
     content, place = read(folder / "problem.bin"), folder / Path(claim["arrays"]).name
     require(hashlib.sha256(read(place)).hexdigest() == claim["arrays_sha256"], "the arrays are others")
-    arrays = {name: nested(shape, flat) for name, (_, shape, flat) in read_safetensors(place)[1].items()}
+    arrays = {name: nested(shape, flat) for name, (_, shape, flat) in safetensors(read(place))[1].items()}
     register = claim["register"]
     if register is not None:
         register = {**register, **{name: arrays[f"register.{name}"] for name in ("start", "step", "codes", "label")}}
     record, policy = Record(content), Policy(folder / "policy.safetensors", register)
-    require(record.digest == claim["problem_hash"], "problem.bin is another problem")
-    require(policy.digest.hexdigest() == claim["policy_hash"], "policy.safetensors is another policy")
-    sys.setrecursionlimit(100_000)  # a few calls for each step
+    told = [record.problem, record.digest, policy.digest.hexdigest()]
+    require(
+        told == [claim[f"{one}_hash"] for one in ("problem", "record", "policy")],
+        "the problem or the policy is another one",
+    )
     check_form(claim, record)
     claims = sum(one["sampled"] is not None for one in claim["channels"])
     claims = max(1, claims + sum(whole(one["sequences"], "sequences") > 0 for one in claim["quantities"]))
@@ -1149,16 +1272,13 @@ def check(folder, draws=None):
     check_quantities(record, policy, claim, arrays, draws, claims)
     channels = [one for one in claim["channels"] if one["number"] not in claim["hidden"] and one["min"]]
     kept = {one["number"]: number(one["min"], "a bound") for one in channels}
-    require(
-        len(claim["bounds"]) < 2 or not policy.hears(record),
-        "a bound with a delay, and a policy that acts on observations",
-    )
+    seeing = len(claim["bounds"]) > 1 and (policy.hears(record) or record.blind)
+    require(not seeing, "a bound with a delay, and a policy that acts on observations")
     found = [check_upper(record, claim, one, arrays, f"bounds.{n}.", kept) for n, one in enumerate(claim["bounds"])]
     lower = min(lowers[one] for one in claim["hidden"])
-    bits = " and ".join([f"{lower / ONE:.9f}", *(f"{upper / ONE:.9f}" for upper in found)])
-    return "; ".join(
-        [f"the certificate holds: recomputed {bits} bits, return {claim['quantities'][0]['value']:.9g}", *drawn]
-    )
+    bits = " and ".join([f"{float(lower):.9f}", *(f"{float(upper):.9f}" for upper in found)])
+    words = f"the certificate holds: recomputed {bits} bits, return {claim['quantities'][0]['value']:.9g}"
+    return "; ".join([words, *drawn])
 
 
 def options(arguments):

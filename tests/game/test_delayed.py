@@ -12,7 +12,7 @@ from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.responses import AgentProblem
 from veil.game.solve import solve_game
 from veil.proof.checked_problem import can_delay
-from veil.proof.described import record_of
+from veil.proof.compiled import record_of
 
 
 def cases(number: int) -> list[tuple[int, veil.Problem]]:

@@ -18,7 +18,7 @@ from veil.game.rule_tables import PathTable
 from veil.game.solve import solve_game
 from veil.policy.history import HistoryPolicy
 from veil.proof.checked_problem import CheckedProblem
-from veil.proof.described import record_of
+from veil.proof.compiled import record_of
 
 
 def case(seed: int, *, states: bool = False) -> tuple[veil.Problem, np.ndarray | None]:

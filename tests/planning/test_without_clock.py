@@ -16,7 +16,7 @@ from veil.planning.channels import Asked, exact_loss, make_backend, make_sampled
 from veil.planning.policy_class import Space, make_space
 from veil.proof.backward import rule_bound
 from veil.proof.checked_problem import CheckedProblem
-from veil.proof.described import record_of
+from veil.proof.compiled import record_of
 from veil.proof.feasibility import bounds_of
 
 QUICK = {"starts": 2, "iterations": 25, "certificate": False}

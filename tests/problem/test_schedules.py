@@ -12,7 +12,7 @@ from tests.seeds import looped
 from veil.formats.scenario.load import read_scenario
 from veil.formats.scenario.toml import to_toml
 from veil.problem.fingerprint import fingerprint
-from veil.proof.claim import claim_words, seal_of
+from veil.proof.words import claim_words, seal_of
 
 HORIZON = 2
 

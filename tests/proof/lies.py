@@ -15,8 +15,8 @@ from veil.engine.return_range import threshold
 from veil.game.records import solve_records_game
 from veil.game.solve import solve_game
 from veil.proof.certificate import Certificate
-from veil.proof.claim import claim_words, seal_of
 from veil.proof.claims import Sampled
+from veil.proof.words import claim_words, seal_of
 
 STRANGE = (
     None, True, "1", b"1", [1.0], (), {}, 1j, 10**400, -(10**400), 2**53 + 1, -1, 0, 1, -0.0, 5e-324, 1e308, np.nan, np.inf,

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import veil
 from veil.formats.results.folder import CERTIFICATE, POLICY, PROBLEM
-from veil.proof.described import content_of
+from veil.proof.compiled import content_of
 
 SCRIPT = Path(veil.__file__).parent / "verify_plain.py"
 

@@ -12,7 +12,8 @@ from veil.proof.certify import certify as certify
 from veil.proof.checked_policy import channels_heard
 from veil.proof.checked_problem import CheckedProblem as Setting
 from veil.proof.claims import ObserverRule, ProvenBound
-from veil.proof.described import described, record_of
+from veil.proof.compiled import record_of
+from veil.proof.described import described
 
 
 def CheckedProblem(problem: veil.Problem, delay: int = 0) -> Any:

@@ -253,7 +253,7 @@ def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
     """`max |v − max_a (R + γ P v)| / (1 − γ)` and the rounding of one step; the values are as claimed."""
     checked = CheckedProblem(endless([[1.0, 0.0], [0.0, -3.0]], 0.75))
     for values, residual, largest in (([4.0, 0.0], 0.0, 4.0), ([4.0, 2.0], 0.5, 4.0), ([0.0, 8.0], 2.0, 8.0)):
-        value, error = continuation_values(checked, np.array([values]))
+        value, error = continuation_values(checked, np.array([values, [0.0, 0.0]]))
         assert value.tolist() == values
         rounding = (gamma(checked.terms + 8) + 2.02 * checked.defect) * (largest + 3)
         assert error == pytest.approx(1.02 * (residual + rounding) / 0.25, rel=1e-12, abs=0)
@@ -262,14 +262,14 @@ def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
 @pytest.mark.parametrize(
     ("values", "accepted"),
     [
-        (np.array([[LARGEST, -LARGEST]]), True),
-        (np.array([[0.0, np.nextafter(LARGEST, np.inf)]]), False),
-        (np.array([[0.0, -np.inf]]), False),
-        (np.array([[0.0, 0.0, 0.0]]), False),
+        (np.array([[LARGEST, -LARGEST], [0.0, 0.0]]), True),
+        (np.array([[0.0, np.nextafter(LARGEST, np.inf)], [0.0, 0.0]]), False),
+        (np.array([[0.0, -np.inf], [0.0, 0.0]]), False),
+        (np.zeros((2, 3)), False),
         (np.array([[0.0], [0.0]]), False),
-        (np.zeros((2, 2)), False),
+        (np.zeros((1, 2)), False),
         (np.array([0.0, 0.0]), False),
-        (np.array([[0, 0]]), False),
+        (np.array([[0, 0], [0, 0]]), False),
         (np.zeros((0, 0)), False),
         (None, False),
     ],

@@ -97,9 +97,9 @@ def test_what_is_left_out_of_the_example_is_added_to_its_upper_bound():
 def test_one_value_after_the_horizon_that_is_not_finite_is_refused(wrong: float):
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[0.0], [1.0]], 0, discount=0.5)
     problem = example().replace(model=model, return_over="infinite")
-    assert continuation_values(CheckedProblem(problem), np.array([[1.0, 2.0]]))[1] < 2
+    assert continuation_values(CheckedProblem(problem), np.array([[1.0, 2.0], [0.0, 0.0]]))[1] < 2
     with pytest.raises(CertificateError, match="values: expected finite numbers"):
-        continuation_values(CheckedProblem(problem), np.array([[0.0, wrong]]))
+        continuation_values(CheckedProblem(problem), np.array([[0.0, wrong], [0.0, 0.0]]))
 
 
 def test_the_example_of_the_rule():

@@ -17,7 +17,7 @@ from veil.common.clock import UNLIMITED
 from veil.common.errors import CertificateError
 from veil.policy.history import HistoryPolicy
 from veil.proof.checked_problem import can_delay
-from veil.proof.described import record_of
+from veil.proof.compiled import record_of
 from veil.proof.forward import MOST_MOVES, ForwardPass
 
 BLIND = veil.Observer(np.ones((2, 1)))

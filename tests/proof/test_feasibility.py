@@ -15,9 +15,9 @@ from tests.unproven import solve
 from veil.common.errors import CertificateError, InfeasibleError
 from veil.proof import feasibility
 from veil.proof.certificate import Certificate
-from veil.proof.claim import claim_words, seal_of
 from veil.proof.exact_return import exact_return
 from veil.proof.feasibility import stated_return
+from veil.proof.words import claim_words, seal_of
 
 SCALES = (1e-12, 1e-10, 1e-6, 1.0, 1e6, 1e12)
 OFFSETS = (0.0, 1.0, -1e3, 1e9, -1e9, 1e12)
@@ -217,7 +217,7 @@ def test_what_is_earned_after_the_horizon():
     problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({0}), 1, return_over="infinite")
     found = feasibility.after_horizon(problem)
     assert found is not None
-    np.testing.assert_allclose(found, [[2.0, 0.0]], atol=1e-9)
+    np.testing.assert_allclose(found, [[2.0, 0.0], [0.0, 2.0]], atol=1e-9)
 
 
 def paying(

@@ -180,19 +180,19 @@ def test_after_the_horizon_a_policy_of_time_goes_on_optimally_if_it_can_know_the
     problem = endless(0.5)
     timed = veil.TimedPolicy(np.ones((2, 1, 1)))
     checked = CheckedProblem(problem)
-    found = policy_return(checked, timed, np.array([[2.0]]), (None,))
+    found = policy_return(checked, timed, np.array([[2.0], [0.0]]), (None,))
     assert found.expected_return == 2
     assert found.return_error < 1e-13
-    worse = policy_return(checked, timed, np.array([[4.0]]), (None,))
+    worse = policy_return(checked, timed, np.array([[4.0], [0.0]]), (None,))
     assert abs(worse.expected_return - 2) <= worse.return_error < 0.6
     with pytest.raises(CertificateError, match="values"):
         policy_return(checked, timed, None, (None,))
     several = problem.replace(model=[problem.model] * 2, secret=veil.WhichModel(agent_knows=False))
     with pytest.raises(CertificateError, match="cannot continue optimally"):
-        policy_return(CheckedProblem(several), timed, np.array([[2.0], [2.0]]), (None,))
+        policy_return(CheckedProblem(several), timed, np.full((2, 2), 2.0), (None,))
     knowing = several.replace(secret=veil.WhichModel(agent_knows=True))
     both = veil.TimedPolicy(np.ones((2, 2, 1)))
-    assert policy_return(CheckedProblem(knowing), both, np.array([[2.0], [2.0]]), (None,)).expected_return == 2
+    assert policy_return(CheckedProblem(knowing), both, np.full((2, 2), 2.0), (None,)).expected_return == 2
     still = veil.MarkovPolicy([[1.0]])
     assert policy_return(CheckedProblem(several), still, None, (None,)).expected_return == pytest.approx(2)
 

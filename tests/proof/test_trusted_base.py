@@ -9,7 +9,8 @@ import veil
 from tests.test_imports import MODULES, reached
 from veil.proof.agent import Agent
 from veil.proof.checking import check
-from veil.proof.described import content_of, described
+from veil.proof.compiled import content_of
+from veil.proof.described import described
 from veil.proof.record import read_record
 
 BASE = "veil.proof.checking"

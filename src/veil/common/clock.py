@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .errors import TooLargeError
+from .pace import Pace as Pace
 
 # A progress line appears after this many seconds, and is redrawn no more often than every `_REDRAW_SECONDS`.
 _PATIENT_SECONDS, _REDRAW_SECONDS = 2.0, 0.1
 _BAR_WIDTH, _LINE_WIDTH = 24, 100
-_MEASURABLE_SECONDS = 0.01  # of a step, from which its pace is known
 
 
 class Stop(StrEnum):
@@ -202,26 +202,6 @@ class Clock:
 
 UNLIMITED = Clock()
 """The clock of work without limits."""
-
-
-class Pace:
-    """Refuses a step of some work that would end after the deadline, forecast from the step before it.
-
-    **Arguments:** `clock`; `seconds`: a forecast for one unit of work, until a step was long enough to be measured.
-    """
-
-    def __init__(self, clock: Clock, seconds: float):
-        self.clock, self.seconds = clock, seconds
-
-    @contextlib.contextmanager
-    def step(self, units: float) -> Iterator[None]:
-        """A step of so many units of work. **Raises:** `OutOfTime`, before the step."""
-        self.clock.check(ahead=self.seconds * units)
-        begin = self.clock.spent
-        yield
-        spent = self.clock.spent - begin
-        if spent > _MEASURABLE_SECONDS and units > 0:
-            self.seconds = spent / units
 
 
 @contextlib.contextmanager

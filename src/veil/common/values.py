@@ -102,6 +102,8 @@ def same(first: object, second: object) -> bool:
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
         return len(first) == len(second) and all(map(same, first, second))
+    if dataclasses.is_dataclass(first) and type(first) is type(second) and not isinstance(first, Value):
+        return all(same(getattr(first, one.name), getattr(second, one.name)) for one in dataclasses.fields(first))
     return bool(first == second)
 
 
@@ -150,6 +152,8 @@ def _content(value: object) -> Hashable:
         return "nan" if value != value else value
     if isinstance(value, Mapping):
         return frozenset((key, _content(item)) for key, item in value.items())
+    if dataclasses.is_dataclass(value) and not isinstance(value, Value | type):
+        return tuple(_content(getattr(value, one.name)) for one in dataclasses.fields(value))
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return len(value), *map(_content, value[:_ITEMS_READ]), *map(_content, value[-1:])
     return value if isinstance(value, Hashable) else None

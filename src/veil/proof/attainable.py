@@ -5,17 +5,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 from jaxtyping import Float
 
 from ..common.exact import centre_of
 from .arithmetic import UNIT, gamma
-from .backward import best_scores, scores
+from .backward import best_scores, continuation_values, scores
 from .checked_problem import CheckedProblem, Paid
-
-_TIE = 1e-14  # of the largest value: actions that are closer are alike
-_MOST_ROUNDS = 1000  # of improving a policy; what is left then is part of the error
 
 
 @dataclass(frozen=True)
@@ -31,16 +26,18 @@ class Attainable:
         return self.smallest + share * (self.largest - self.smallest)
 
 
-def attainable(problem: CheckedProblem, paid: Paid) -> Attainable:
+def attainable(problem: CheckedProblem, paid: Paid, values: Float[np.ndarray, "2 N"] | None) -> Attainable:
     """The range of a quantity over policies that know x.
 
     Of the return, where several models run and the agent does not know which, what is best in each model is only a bound. As
     `Problem.min_return` defines it, the first action in a state then serves all models:
     `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`.
 
-    Cost: two backward inductions over all x; over an infinite horizon two policy iterations over the models' states.
+    `values`: over an infinite horizon the claimed ones of each x, of the return and of its negative.
+
+    Cost: two backward inductions over all x; over an infinite horizon two steps of one.
     """
-    (largest, error), (smallest, other) = _largest(problem, paid, 1), _largest(problem, paid, -1)
+    (largest, error), (smallest, other) = (_largest(problem, paid, sign, values) for sign in (1, -1))
     return Attainable(-smallest, largest, max(error, other))
 
 
@@ -60,14 +57,15 @@ def rounding_of(problem: CheckedProblem, paid: Paid) -> float:
     return 4 * (terms * UNIT + problem.defect) * size + 16 * UNIT * (centres + size)
 
 
-def _largest(problem: CheckedProblem, paid: Paid, sign: int) -> tuple[float, float]:
+def _largest(
+    problem: CheckedProblem, paid: Paid, sign: int, values: Float[np.ndarray, "2 N"] | None
+) -> tuple[float, float]:
     """The largest value of `sign` times the quantity, and a bound on its error."""
     reward, every = sign * paid.reward, np.arange(problem.size)
     step = gamma(problem.terms + 8) + 2.02 * problem.defect
-    several = len(problem.record.models) > 1 and not problem.record.knows_model
-    pooled = several and paid is problem.paid[0] and (problem.endless or problem.horizon > 0)
-    if problem.endless:
-        value, error = _endless(problem, reward, step)
+    pooled = not problem.record.knows_model and paid is problem.paid[0] and (problem.endless or problem.horizon > 0)
+    if problem.endless and paid is problem.paid[0]:
+        value, error = continuation_values(problem, values, sign)
     else:
         value, error = sign * paid.terminal, 0.0
         for time in range(problem.horizon, int(pooled), -1):
@@ -94,35 +92,3 @@ def _first_together(
     total[state, action] = 0.0
     np.add.at(total, (state, action), weight[position] * found)
     return total.max(axis=1)[np.unique(state)].tolist()
-
-
-def _endless(
-    problem: CheckedProblem, reward: Float[np.ndarray, "N A"], step: float
-) -> tuple[Float[np.ndarray, " N"], float]:
-    """The values of x over an infinite horizon, where no memory of a secret matters, and a bound on their error.
-
-    Policies are improved until none is better; `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)` holds of any v.
-    """
-    size, plain = len(problem.record.models) * problem.states, problem.plain
-    every, moves = np.unique(plain, return_index=True)[1], problem.at(1)
-    move = moves.of(every)[1]
-    target, pair = plain[moves.target[move]], moves.row[move]
-    pair = plain[pair // problem.actions] * problem.actions + pair % problem.actions
-    chance = sp.csr_array((moves.chance[move], (pair, target)), shape=(size * problem.actions, size))
-    value, chosen, states = np.zeros(size), None, np.arange(size)
-    for _ in range(_MOST_ROUNDS):
-        position, action, found = scores(problem, every, moves, value[target], problem.discount, reward)
-        total = np.full((size, problem.actions), -np.inf)
-        total[position, action] = found
-        best = total.argmax(axis=1)
-        if chosen is not None:
-            better = total.max(axis=1) > total[states, chosen] + _TIE * np.abs(value).max()
-            if not better.any():
-                break
-            best = np.where(better, best, chosen)
-        chosen = best
-        system = sp.eye_array(size) - problem.discount * chance[states * problem.actions + chosen]
-        value = np.asarray(spla.spsolve(sp.csc_array(system), reward[every, chosen]))
-    top = best_scores(problem, every, moves, value[target], problem.discount, reward)
-    left = float(np.abs(top - value).max()) + step * float(np.abs(value).max() + np.abs(reward).max())
-    return value[plain], 1.02 * left / (1 - problem.discount)

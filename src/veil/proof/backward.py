@@ -4,17 +4,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import UNLIMITED, Clock
 from .arithmetic import FLOOR, LARGEST, UNIT, gamma, require
 from .checked_problem import Bounds, CheckedProblem, Moves
 from .claims import ObserverRule, ProvenBound
 from .path_rules import KRAFT_MARGIN, checked_path, path_costs
 from .prices import Lagrangian
 from .reading import is_finite, read_floats, read_integers
+
+if TYPE_CHECKING:
+    from ..common.clock import Clock
 
 LARGEST_WEIGHT = 1e6  # of a channel, far above every price that a bound on bits has
 _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
@@ -41,9 +44,10 @@ def rule_bound(
     problem: CheckedProblem,
     bound: ProvenBound,
     bounds: Bounds,
-    values: Float[np.ndarray, "K S"] | None,
+    values: Float[np.ndarray, "2 N"] | None,
     kept: Mapping[int, float] | None = None,
-    clock: Clock = UNLIMITED,
+    factors: tuple[float, ...] = (),
+    clock: "Clock | None" = None,
 ) -> float:
     """`U(q,λ) = max_π E_π[Σ_j w_j cost_j(M_j,Z_j) + Σ_k λ_k s_k (G_k − δ_k)] − Σ_j w_j h_j`, rounded up: an upper bound on the
     least opacity of the hidden channels over all policies that meet every constraint `s_k E[G_k] ≥ s_k δ_k`, where `s_k` is
@@ -51,7 +55,7 @@ def rule_bound(
 
     Every (nodes, x, z) that some policy reaches is listed layer by layer; then
     `W_T = Σ_j w_j cost_j + Σ_k λ_k s_k d_k^T v_k(x)` and
-    `W_t(m,x,z) = max_a [Σ_k λ_k s_k d_k^t R_k(x,a) + Σ P(x'|x,a) b(e|a,x') W_{t+1}(m',x',z')]` go back over them. The bound is
+    `W_t(m,x,z) = max_a [Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a) + Σ P(x'|x,a) b(e|a,x') W_{t+1}(m',x',z')]` go back over them. The bound is
     infinite where a graph has no node, or a rule no cost, for something reachable. For a whole path each move also pays
     `−log2 q_t(x|x',m')`, and the end `−log2 q_T(x|m)`: `H(X_0 … X_T|Y) ≤ E[−log2 q_T − Σ_t log2 q_t]` for every policy.
 
@@ -60,7 +64,7 @@ def rule_bound(
     sum is at least the least of them; that of a channel which must keep bits has any weight.
 
     **Arguments:** `problem`: of the channels of the rules, in their order; `bounds`, δ_k, that of the return first; `values`,
-    `(K, S)`: what is earned after T, for an infinite return; `kept`: h_j of the channels that are not hidden and must keep some
+    `(2, N)`: what is earned after T, for an infinite return, and for its negative; `factors`: as in `Lagrangian`; `kept`: h_j of the channels that are not hidden and must keep some
     bits, by number; all others of the bound are hidden. `clock`: checked about every second.
 
     Example: the problem of `CheckedProblem` with T = 1, its secret the last state, and an observer who remembers nothing
@@ -75,7 +79,7 @@ def rule_bound(
     prices = _checked_prices(problem, bound, bounds)
     walk = _walked(problem, bound)
     after = continuation_values(problem, values) if problem.endless else (problem.paid[0].terminal, 0.0)
-    horizon, lagrangian = problem.horizon, Lagrangian(problem, prices, after)
+    horizon, lagrangian = problem.horizon, Lagrangian(problem, prices, factors or (0.0,) * len(prices), after)
     x, events, mass = problem.start
     node = _joined(
         [one.first[event] for one, event in zip(walk.rules, _of_rules(problem, events), strict=True)], walk.sizes[0]
@@ -87,14 +91,13 @@ def rule_bound(
             return math.inf
         parts = list[Keys]()
         for part in _blocks(problem, layers[-1], time):
-            clock.check()
+            if clock:
+                clock.check()
             parts.append(_distinct(_ahead(problem, walk, time, part)))
         layers.append(_distinct(np.concatenate(parts)))
     if layers[-1][0] < 0:
         return math.inf
-    costs = _last_costs(problem, walk, layers[-1])
-    if problem.path is not None:
-        costs += path_costs(problem, walk.rules[0], horizon, layers[-1], _hidden_state(problem, layers[-1]))
+    costs = _costs(problem, walk, horizon, layers[-1])
     value = lagrangian.at_the_end(costs, _hidden_state(problem, layers[-1]))
     if not np.isfinite(value).all():
         return math.inf
@@ -103,22 +106,25 @@ def rule_bound(
         parts, largest, (paid, size) = [], 0.0, lagrangian.at(time)
         moves = problem.at(time + 1)
         for part in _blocks(problem, layers[time], time):
-            clock.check()
+            if clock:
+                clock.check()
             x, ahead = _hidden_state(problem, part), _ahead(problem, walk, time, part)
             after = value[np.searchsorted(layers[time + 1], ahead)]
             if problem.path is not None:
                 after += path_costs(problem, walk.rules[0], time, ahead, x[moves.of(x)[0]])
             largest = max(largest, float(np.abs(after).max()))
             parts.append(best_scores(problem, x, moves, after, 1.0, paid))
-        sizes.append(largest + size)
-        value = np.concatenate(parts)
+        costs = _costs(problem, walk, time, layers[time])
+        sizes.append(largest + size + float(costs.max()))
+        value = np.concatenate(parts) + costs
         if not np.isfinite(value).all():
             return math.inf
     terms = (mass * value[np.searchsorted(layers[0], begun)]).tolist()
     slacks = [*lagrangian.slacks(bounds), *spared]
-    # Each other quantity is a product and a sum more, and a cost of the path is a sum; an observer more is both in the costs
-    # and a product in every probability.
-    more, count = 2 * (len(problem.paid) - 1) + (problem.path is not None) + 3 * (len(walk.rules) - 1), len(walk.rules)
+    # Each other quantity is a product and a sum more, its factor in the objective a sum; a cost of the path is a sum, one of a
+    # time a product and a sum; an observer more is both in the costs and a product in every probability.
+    count, ways = len(walk.rules), (problem.path is not None) + 2 * (problem.each is not None)
+    more = 2 * (len(problem.paid) - 1) + any(factors) + ways + 3 * (count - 1)
     error = (gamma(problem.terms + 12 + more) + 2.02 * problem.defect) * math.fsum(sizes)
     error += (gamma(7 + count) + 3.03 * problem.defect) * math.fsum(map(abs, terms))
     error += 8 * UNIT * math.fsum(map(abs, slacks)) + FLOOR + lagrangian.left_out
@@ -126,18 +132,18 @@ def rule_bound(
 
 
 def continuation_values(
-    problem: CheckedProblem, values: Float[np.ndarray, "K S"] | None
+    problem: CheckedProblem, values: Float[np.ndarray, "2 N"] | None, sign: int = 1
 ) -> tuple[Float[np.ndarray, " N"], float]:
-    """What is earned after T by continuing for the return: the claimed values v of x, and a bound on their error.
+    """What is earned after T by continuing for the return, or against it: the claimed values v of x, and a bound on their error.
 
     `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`: wrong values widen the bounds, and cannot make them false.
     """
-    shape = (len(problem.record.models), problem.states)
-    given = np.zeros((0, 0)) if values is None else read_floats(values, 2, "values")
-    good = given.shape == shape and (np.abs(given) <= LARGEST).all()
-    require(good, f"values: expected finite numbers of shape {shape}")
-    value, discount = given.ravel()[problem.plain], problem.discount
-    reward, moves = problem.paid[0].reward, problem.at(1)
+    given, shape = np.zeros((0, 0)) if values is None else read_floats(values, 2, "values"), (2, problem.size)
+    require(
+        given.shape == shape and (np.abs(given) <= LARGEST).all(), f"values: expected finite numbers of shape {shape}"
+    )
+    value, discount = given[0 if sign > 0 else 1], problem.discount
+    reward, moves = sign * problem.paid[0].reward, problem.at(1)
     best = best_scores(problem, np.arange(problem.size), moves, value[moves.target], discount, reward)
     error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(reward).max())
     return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
@@ -181,7 +187,7 @@ def _checked_prices(problem: CheckedProblem, bound: ProvenBound, bounds: Bounds)
 
 def _checked_graph(problem: CheckedProblem, rule: ObserverRule) -> ObserverRule:
     """One observer in int64 and float64: every edge leads to a node or to none, and the costs are those of probabilities."""
-    costs, place = read_floats(rule.costs, 2, "rule: costs"), problem.place[rule.channel]
+    costs, place = _checked_costs(rule.costs), problem.place[rule.channel]
     require(len(rule.following) == problem.horizon, "rule: its graph does not have one table for each step")
     sizes = [*(len(table) for table in rule.following), len(costs)]
     first = read_integers(rule.first, -1, sizes[0], 1, "rule: its first nodes")
@@ -193,9 +199,11 @@ def _checked_graph(problem: CheckedProblem, rule: ObserverRule) -> ObserverRule:
     fits = len(first) == (observer.observations if observer.sees_first else 1) and costs.shape[1] == label.size
     fits &= all(table.shape[1] == problem.num_events[place] for table in following)
     require(fits, "rule: its shape is not the problem's")
-    require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")
-    kraft = np.exp2(-costs).sum(axis=1)
-    require(kraft <= 1 - KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
+    each = tuple(map(_checked_costs, rule.each))
+    wanted = [(size, problem.each.values) for size in sizes] if problem.each is not None else []
+    require([one.shape for one in each] == wanted, "rule: its costs at every time are of another size")
+    ahead = problem.each is not None and problem.each.ahead > 0
+    require(not ahead, "rule: its secret lies ahead, for which no rule is checked")
     if observer.untimed:
         blind, strings = (
             sizes == [1] * len(sizes),
@@ -203,7 +211,16 @@ def _checked_graph(problem: CheckedProblem, rule: ObserverRule) -> ObserverRule:
         )
         require(blind or strings, "rule: its observer has no clock, and the rule depends on more than the string")
     path = checked_path(problem, rule, sizes)
-    return ObserverRule(first, following, costs, rule.memory, rule.channel, float(rule.weight), *path)
+    return ObserverRule(first, following, costs, rule.memory, rule.channel, float(rule.weight), *path, each)
+
+
+def _checked_costs(given: object) -> Float[np.ndarray, "n Z"]:
+    """Costs in float64, if they are those of probabilities."""
+    costs = read_floats(given, 2, "rule: costs")
+    require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")
+    kraft = np.exp2(-costs).sum(axis=1)
+    require(kraft <= 1 - KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
+    return costs
 
 
 def _holds_strings(
@@ -273,10 +290,17 @@ def _apart(number: Keys, sizes: tuple[int, ...]) -> list[Keys]:
     return nodes[::-1]
 
 
-def _last_costs(problem: CheckedProblem, walk: _Rules, keys: Keys) -> Float[np.ndarray, " n"]:
-    """What the observers pay at time T; with a delay the mean over the observation of x, which leads to the last node."""
+def _costs(problem: CheckedProblem, walk: _Rules, time: int, keys: Keys) -> Float[np.ndarray, " n"]:
+    """What the observers pay at a time in some keys; with a delay the mean over the observation of x, which leads to the last
+    node."""
     rest, z = np.divmod(keys, problem.values)
     number, x = np.divmod(rest, problem.size)
+    if problem.each is not None:
+        (rule,) = walk.rules
+        weight = problem.each.weights[time]
+        return weight * rule.each[time][number, problem.each.value[x]] if weight else np.zeros(len(keys))
+    if time < problem.horizon:
+        return np.zeros(len(keys))
     if walk.last is not None:
         (rule,) = walk.rules
         position, event, chance = problem.shown(x)
@@ -286,6 +310,8 @@ def _last_costs(problem: CheckedProblem, walk: _Rules, keys: Keys) -> Float[np.n
     total = np.zeros(len(keys))
     for one, node in zip(walk.rules, _apart(number, walk.sizes[-1]), strict=True):
         total += one.weight * one.costs[node, problem.value_of(one.channel, z)]
+    if problem.path is not None:
+        total += path_costs(problem, walk.rules[0], time, keys, x)
     return total
 
 

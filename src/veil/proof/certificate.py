@@ -1,17 +1,15 @@
 """The certificate: what is claimed of a policy and of all others, as three lists with the rules that prove it."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 
 from ..common.rounding import lower_text, trivial_words, upper_text
 from ..common.values import Value
 from ..common.writers import writer
 from .arithmetic import FLOOR
-from .claims import ProvenBound, ProvenChannel, ProvenQuantity, Register
+from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity
 
 DELAYED_CLASS = (
     "policies whose choice does not depend on the current observation, given the states and the earlier observations"
@@ -22,8 +20,8 @@ CONFIDENCE = "with confidence 1 − 1e-6"
 HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Certificate(Value):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Certificate(Claim, Value):
     """A claim about a policy and about all policies, with what is needed to check it.
 
     **Attributes:**
@@ -39,44 +37,26 @@ class Certificate(Value):
       the policy hides at most `upper` bits of its own channel, and no more than `lower` = 0 is proven for all others.
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
-    - `values`: what is earned after the horizon, for an infinite return; `register`: what a policy with a memory remembers.
-    - `problem_hash`, `policy_hash`, `versions`; `claim`: the claim in words; `seal`: a hash of what no computation checks.
+    - `values`: what is earned after the horizon, for an infinite return; `register`: what a policy remembers.
+    - `problem_hash`, `record_hash`, `policy_hash`, `versions`; `claim`: the claim in words; `seal`: a hash of what no computation
+      checks.
     """
 
-    goal: str
-    hidden: tuple[int, ...]
-    quantities: tuple[ProvenQuantity, ...]
-    channels: tuple[ProvenChannel, ...]
-    bounds: tuple[ProvenBound, ...]
     best_known: float | None
     policy_class: str
     bound_class: str
-    problem_hash: str
-    policy_hash: str
     versions: dict[str, str]
     claim: str
     seal: str
-    values: Float[np.ndarray, "K S"] | None = None
-    register: Register | None = None
 
     def __repr__(self) -> str:
         met = "" if self.feasible else ", not feasible"
         return f"Certificate({self.goal}: {lower_text(self.lower)} to {upper_text(self.upper)} bits{met})"
 
     @property
-    def lower(self) -> float:
-        """Bits that the policy is proven to hide in the least of the hidden channels; 0 with goal "transparent"."""
-        return min(one.lower for one in self._hidden) if self.goal == "opaque" else 0.0
-
-    @property
     def likely_lower(self) -> float:
         """The same with confidence 1 − 1e-6 over the verifier's own draws: `lower`, or more."""
-        return min(one.likely[0] for one in self._hidden) if self.goal == "opaque" else 0.0
-
-    @property
-    def upper(self) -> float:
-        """Bits that no policy is proven to exceed; with goal "transparent" those that the policy is proven to hide at most."""
-        return self.bounds[0].upper if self.goal == "opaque" else self.channels[0].upper
+        return min(one.likely[0] for one in self.least) + self.counted if self.goal == "opaque" else 0.0
 
     @property
     def likely_upper(self) -> float:
@@ -91,11 +71,7 @@ class Certificate(Value):
     @property
     def hide(self) -> tuple[str, ...]:
         """The names of the hidden channels."""
-        return tuple(one.name for one in self._hidden)
-
-    @property
-    def _hidden(self) -> list[ProvenChannel]:
-        return [one for number in self.hidden for one in self.channels if one.number == number]
+        return tuple(one.name for one in self.least)
 
     @property
     def gap(self) -> float:
@@ -148,11 +124,6 @@ class Certificate(Value):
         return self.bounds[0].prices[1:] if self.bounds else (0.0,) * len(self.constraints)
 
     @property
-    def kept(self) -> dict[int, float]:
-        """The bits that must be kept in channels which are not hidden: with their weights they lower the bound."""
-        return {one.number: one.min for one in self.channels if one.min and one.number not in self.hidden}
-
-    @property
     def is_sampled(self) -> bool:
         """Whether something is claimed with confidence only."""
         return any(one.sampled is not None for one in self.channels) or any(one.sequences for one in self.quantities)
@@ -163,7 +134,7 @@ class Certificate(Value):
         if not self.bounds:
             return False
         whole = (-1, len(self.bounds[0].rules[0].following) + 1)
-        return all(one.window == whole and one.prune <= FLOOR and not one.merge for one in self._hidden)
+        return all(one.window == whole and one.prune <= FLOOR and not one.merge for one in self.least)
 
     @property
     def proves_policy(self) -> bool:
@@ -221,13 +192,6 @@ class Certificate(Value):
             f" history policy that hides {lower_text(self.best_known)} bits; a better policy of this class may gain a part),"
             f" {upper_text(self.solver_gap)} due to the solver (between that and the upper bound).{blind}"
         )
-
-    def missing(self, number: int) -> float:
-        """By how much a quantity may miss its bound at most; 0 where it does not."""
-        one = self.quantities[number]
-        if one.bound is None or one.met:
-            return 0.0
-        return max(0.0, math.nextafter(one.sign * (one.bound - one.value) + one.error, math.inf))
 
     def save(self, path: str | Path) -> None:
         """Write `path`, JSON, and beside it the arrays, safetensors, named after their content; the same certificate

@@ -17,7 +17,7 @@ from ..common.text import parse_json
 from .certificate import Certificate
 from .claims import ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
 
-FORM = "veil-certificate-6"
+FORM = "veil-certificate-7"
 _MARKER = b"veil-certificate-"
 _MOST_BYTES = 2**24  # of the JSON file, which holds no arrays
 _PLAIN = (
@@ -26,6 +26,7 @@ _PLAIN = (
     "policy_class",
     "bound_class",
     "problem_hash",
+    "record_hash",
     "policy_hash",
     "versions",
     "claim",
@@ -102,6 +103,7 @@ def _write_bound(bound: ProvenBound, under: str, arrays: dict[str, np.ndarray]) 
             arrays[f"{own}following.{steps[-1]}"] = table
         arrays |= {f"{own}path_keys.{time}": keys for time, keys in enumerate(one.path_keys)}
         arrays |= {f"{own}path_costs.{time}": costs for time, costs in enumerate(one.path_costs)}
+        arrays |= {f"{own}each.{time}": costs for time, costs in enumerate(one.each)}
         rules.append({"channel": one.channel, "weight": one.weight, "memory": one.memory, "steps": steps})
     return {"delay": bound.delay, "upper": bound.upper, "prices": list(bound.prices), "rules": rules}
 
@@ -185,10 +187,10 @@ def _read_rule(head: dict[str, Any], under: str, arrays: dict[str, np.ndarray]) 
     following = tuple(arrays[f"{under}following.{_whole(number)}"] for number in _listed(head, "steps"))
     path = [
         tuple(arrays[place] for time in range(len(following) + 1) if (place := f"{under}{name}.{time}") in arrays)
-        for name in ("path_keys", "path_costs")
+        for name in ("path_keys", "path_costs", "each")
     ]
     whose = str(head["memory"]), _whole(head["channel"]), _number(head["weight"])
-    return ObserverRule(arrays[f"{under}first"], following, arrays[f"{under}costs"], *whose, path[0], path[1])
+    return ObserverRule(arrays[f"{under}first"], following, arrays[f"{under}costs"], *whose, *path)
 
 
 def _check_fields(head: Any, wanted: set[str], what: str) -> None:

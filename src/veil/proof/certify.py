@@ -23,16 +23,18 @@ from .arithmetic import FLOOR, UNIT
 from .certificate import Certificate
 from .checked_policy import channels_heard
 from .checked_problem import Bounds, CheckedProblem
-from .claim import bound_words, claim_words, claimed_channels, seal_of
 from .claims import ProvenChannel, ProvenQuantity, Sampled
-from .described import described, policy_words, record_of
+from .compiled import record_of
+from .described import described, policy_words
 from .feasibility import after_horizon, bounds_of
+from .form import claimed_channels
 from .forward import MOST_MOVES
 from .observers import ObserverBound, best_observer
 from .pair_observers import best_observers
 from .policy_values import PolicyContent, PolicyValues, ProvenValue, policy_values
 from .record import Record
 from .sampling import DOUBT, Sampler, interval
+from .words import bound_words, claim_words, seal_of
 
 _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
@@ -131,7 +133,8 @@ def prove(
         best_known=None,
         policy_class=policy_words(problem, policy),
         bound_class=bound_words(record, goal),
-        problem_hash=record.digest,
+        problem_hash=record.problem,
+        record_hash=record.digest,
         policy_hash=content[0].digest,
         versions={"veil": version("veil"), "numpy": np.__version__},
         claim="",

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from .agent import Agent
 from .arithmetic import group, require
-from .checked_problem import CheckedProblem
+from .checked_problem import AGENT, CheckedProblem
 from .claims import Register
 from .reading import read_integers
 from .record import Record
@@ -19,9 +19,9 @@ Events = tuple[Numbers, ...]
 class CheckedPolicy(ABC):
     """A policy in a problem: its memory at first and after a step, and its choices.
 
-    `nodes` is how many next memories it chooses among together with the action; `stationary`: whether it acts alike at
-    all times, and so goes on after the horizon; `knows_model`: whether it can go on optimally in every model;
-    `used_value`: the last time at which the value of the secret told choices apart.
+    `nodes` is how many next nodes it chooses among together with the action, which are then a part of its memory; `stationary`:
+    whether it acts alike at all times, and so goes on after the horizon; `knows_model`: whether it can go on optimally in every
+    model; `used_value`: the last time at which the value of the secret told choices apart.
     """
 
     nodes = 1
@@ -34,7 +34,7 @@ class CheckedPolicy(ABC):
 
     @abstractmethod
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
-        """The memory on reaching y at a time, after `before` in x; at time 0 neither is read."""
+        """The memory on reaching y at a time, after `before` in x, but for a chosen node; at time 0 neither is read."""
 
     @abstractmethod
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
@@ -51,16 +51,14 @@ class CheckedPolicy(ABC):
 
 
 def channels_heard(record: Record, agent: Agent, register: Register | None) -> tuple[int, ...]:
-    """The numbers of the channels whose observations a policy acts on."""
+    """The numbers of the channels whose observations a policy acts on; `AGENT` for readings of its own."""
     if agent.is_history:
         return tuple(record.number_of(name) for name in agent.sees) or (0,)
-    return (0,) if register is not None and agent.remembers and _hears(register) else ()
-
-
-def _hears(register: Register) -> bool:
-    shapes = np.ndim(register.start) == 2 and np.ndim(register.step) == 4
-    require(shapes, "policy: what it remembers is no automaton")
-    return register.start.shape[1] > 1 or register.step.shape[3] > 1
+    if register is None or not (agent.remembers or record.blind):
+        return ()
+    require(np.ndim(register.start) == 2 and np.ndim(register.step) == 4, "policy: what it remembers is no automaton")
+    hears = register.start.shape[1] > 1 or register.step.shape[3] > 1
+    return ((AGENT if record.blind else 0),) if hears or record.blind else ()
 
 
 def read_policy(
@@ -78,78 +76,68 @@ def read_policy(
 
 
 class _CheckedTable(CheckedPolicy):
-    """A table over states, or over pairs (state, memory) in the policy's own numbering."""
+    """A table over what the agent knows, or over pairs (what it knows, memory) in the policy's own numbering.
+
+    The memory is `m · nodes + node`: m of an automaton on states and events, and the node that it chose.
+    """
 
     def __init__(self, problem: CheckedProblem, agent: Agent, register: Register | None):
         super().__init__(problem)
-        self.table, self.stationary = agent.arrays[0], not agent.timed
-        record = problem.record
-        self.knows_model = len(record.models) == 1 or record.knows_model
-        known = record.channels[0].known
-        self.cell = known[problem.plain // problem.states, problem.memory_of(0)] * problem.states + problem.state
-        rows = int(known.max() + 1) * problem.states
-        self.held, self.codes = None, None
-        if agent.remembers:
+        self.table, self.stationary, record = agent.arrays[0], not agent.timed, problem.record
+        self.knows_model, self.held, rows = record.knows_model, None, record.cells
+        if agent.remembers or record.blind:
             require(register is not None, "policy: what it remembers is not told")
             assert register is not None
-            self.held, self.nodes, self.codes = _Automaton(problem, register), register.nodes, register.codes
-            self.codes = read_integers(register.codes, 0, 2**62, 1, "policy: its rows")
-            require(np.diff(self.codes) > 0, "policy: its rows are out of order")
-            whole = type(self.nodes) is int and 1 <= self.nodes <= max(1, len(register.step))
-            require(whole and (self.nodes == 1 or self.nodes == len(register.step)), "policy: its nodes are too many")
+            self.held, self.nodes = register, register.nodes
+            self._read(register)
             rows = len(self.codes)
         shape = (1 if self.stationary else problem.horizon, rows, problem.actions * self.nodes)
         require(self.table.shape == shape, f"policy: its table has shape {self.table.shape}, expected {shape}")
 
+    def _read(self, register: Register) -> None:
+        problem, size = self.problem, len(register.step)
+        require(type(self.nodes) is int and 1 <= self.nodes <= 2**20, "policy: its nodes are too many")
+        self.codes = read_integers(register.codes, 0, 2**62, 1, "policy: its rows")
+        require(np.diff(self.codes) > 0, "policy: its rows are out of order")
+        self.start = read_integers(register.start, -1, size * self.nodes, 2, "policy: what it remembers at first")
+        self.step = read_integers(register.step, -1, size, 4, "policy: what it remembers then")
+        self.place = problem.place.get(AGENT if problem.record.blind else 0)
+        first, event, self.seen = 1, 1, True
+        if self.place is not None:
+            first, event = problem.num_first[self.place], problem.num_events[self.place]
+            self.seen = problem.observers[self.place].sees_first
+        states = (1,) if problem.record.blind else (1, problem.states)  # one that does not see its state
+        _, one, two, heard = self.step.shape
+        fits = self.start.shape[0] in states and self.start.shape[1] in (1, first + 1)
+        fits &= one in states and two in states and heard in (1, event)
+        require(fits, "policy: what it remembers is of another size")
+
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
         if self.held is None:
             return np.zeros_like(y)
-        return self.held.after(time, before, x, y, events)
-
-    def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
-        table, wanted = self.table[0 if self.stationary else time], self.cell[x]
-        if self.held is None or self.codes is None:
-            return table, wanted
-        return table, _found(self.codes, wanted * self.held.size + memory, time)
-
-
-class _Automaton:
-    """The automaton of a register, over the states and the observations of the problem's own channel."""
-
-    def __init__(self, problem: CheckedProblem, register: Register):
-        self.state, self.size = problem.state, len(register.step)
-        self.start = read_integers(register.start, -1, self.size, 2, "policy: what it remembers at first")
-        self.step = read_integers(register.step, -1, self.size, 4, "policy: what it remembers then")
-        self.place = problem.place.get(0)
-        _hears(register)
-        first, event, first_seen = 1, 1, True
-        if self.place is not None:
-            first, event = problem.num_first[self.place], problem.num_events[self.place]
-            first_seen = problem.observers[self.place].sees_first
-        self.seen = first_seen
-        fits = self.start.shape[0] in (1, problem.states) and self.start.shape[1] in (1, first + 1)
-        _, one, two, heard = self.step.shape
-        fits &= one in (1, problem.states) and two in (1, problem.states) and heard in (1, event)
-        require(fits, "policy: what it remembers is of another size")
-
-    def after(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
-        """The memory on reaching y."""
-        event = 0 * y if self.place is None else events[self.place]
+        event, state = 0 * y if self.place is None else events[self.place], self.problem.state
         if time:
-            index = (before, self.state[x], self.state[y], event)
-            found = self.step[tuple(part * (size > 1) for part, size in zip(index, self.step.shape, strict=True))]
+            index = (before // self.nodes, state[x], state[y], event)
+            sizes = zip(index, self.step.shape, strict=True)
+            found = self.step[tuple(part * (size > 1) for part, size in sizes)]
+            found = np.where(found < 0, -1, found * self.nodes)
         else:
             event = event + 1 if self.seen else 0 * event
-            found = self.start[self.state[y] * (len(self.start) > 1), event * (self.start.shape[1] > 1)]
+            found = self.start[state[y] * (len(self.start) > 1), event * (self.start.shape[1] > 1)]
         require(found >= 0, f"policy: it does not say what it remembers at time {time}")
         return found
 
+    def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
+        table, wanted = self.table[0 if self.stationary else time], self.problem.record.cell[x]
+        if self.held is None:
+            return table, wanted
+        return table, _found(self.codes, wanted * len(self.step) * self.nodes + memory, time)
+
 
 class _CheckedHistory(CheckedPolicy):
-    """Decisions on a graph of histories.
+    """Decisions on a graph of histories, in situations and with a value that is known from a time on.
 
-    Its memory is a node; where it acts on what several observers see, or the bits of another channel count, also what its
-    situations remember of the states, and the value that it acts on.
+    Its memory is a node; where it acts on what several observers see, or the bits of another channel count, also the value.
     """
 
     def __init__(self, problem: CheckedProblem, agent: Agent, register: Register | None, since: float):
@@ -170,47 +158,57 @@ class _CheckedHistory(CheckedPolicy):
         possible = np.asarray(self.first) >= 0, np.asarray(later, dtype=bool)
         self.views = [_numbers_of(list(views[i::2]), possible[i]) for i in (0, 1)] if sees else None
         own = problem.record.channels[0]
-        step, label, self.time = own.step, own.label, own.time
-        self.begun = own.start
+        self.time, self.step, self.begun = (
+            own.time,
+            np.zeros((1, problem.states), dtype=np.int64),
+            np.zeros(problem.states),
+        )
+        self.value = own.value if own.kind == "once" else 0 * own.value
+        self.num_values, size = int(self.value.max(initial=0)) + 1, int(own.situation.max()) + 1
         if sees:
             require(register is not None, "policy: what its situations remember is not told")
             assert register is not None
-            step, label = register.step[:, 0, :, 0], register.label
-            self.begun, self.time = register.start[:, 0], register.time
-        self.step, self.label = step, label
-        self.memories, self.num_values = len(step), int(label.max(initial=0)) + 1
+            size = self._read(register)
         # In the problem's own channel the hidden state and its value say all of it.
         self.apart = bool(sees) or problem.asked[0] != 0 or len(problem.labels) > 1
-        self.model = problem.plain // problem.states
-        self.codes = self.model * self.memories
-        self.size = len(problem.record.models) * self.memories * problem.states
+        self.size, self.memories = size, len(self.step)
         self._check_sizes()
 
-    def _check_sizes(self) -> None:
-        problem = self.problem
-        step = read_integers(self.step, 0, self.memories, 2, "policy: what its situations remember")
-        begun = read_integers(self.begun, 0, self.memories, 1, "policy: what its situations remember")
-        label = read_integers(self.label, -1, 2**31, 3, "policy: the values that it acts on")
-        fits = step.shape[1] == len(begun) == problem.states and label.shape[1:] == step.shape
+    def _read(self, register: Register) -> int:
+        """What its situations remember beside the hidden state; how many there are."""
         require(
-            fits and len(label) in (1, len(problem.record.models)),
-            "policy: what its situations remember is of another size",
+            np.ndim(register.step) == 4 and np.ndim(register.start) == 2, "policy: what it remembers is no automaton"
         )
+        memories, states, what = len(register.step), self.problem.states, "policy: what its situations remember"
+        self.step = read_integers(register.step[:, 0, :, 0], 0, memories, 2, what)
+        self.begun = read_integers(register.start[:, 0], 0, memories, 1, what)
+        self.label = read_integers(register.label, -1, 2**31, 3, "policy: the values that it acts on")
+        models, self.time = int(self.problem.record.model.max()) + 1, register.time
+        self.num_values = int(self.label.max(initial=0)) + 1
+        fits = self.step.shape == (memories, states) == self.label.shape[1:] and self.begun.shape == (states,)
+        require(fits and len(self.label) in (1, models), f"{what} is of another size")
+        return models * memories * states
+
+    def _check_sizes(self) -> None:
         for time, (node, situation, value, _) in enumerate(self.decisions):
             low, high = (-1, 0) if time < self.time else (0, self.num_values)
             inside = (situation >= 0) & (situation < self.size) & (low <= value) & (value < high) & (node >= 0)
             require(inside, f"policy: a row at time {time} is for a situation or value that does not exist")
         edges = [self.first, *self.following, *([] if self.told is None else [self.told])]
-        require(
-            all(one.size == 0 or -1 <= one.min() <= one.max() < 2**31 for one in edges),
-            "policy: a node is out of range",
-        )
+        inside = all(one.size == 0 or -1 <= one.min() <= one.max() < 2**31 for one in edges)
+        require(inside, "policy: a node is out of range")
 
-    def _situation(self, memory: Numbers, x: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """The node, the situation and the value -1 … of what is remembered apart from x."""
-        rest, value = np.divmod(memory, self.num_values + 1)
-        node, m = np.divmod(rest, self.memories)
-        return node, (self.codes[x] + m) * self.problem.states + self.problem.state[x], value - 1
+    def _situation(self, m: Numbers, x: Numbers) -> Numbers:
+        """The numbers of its situations."""
+        if self.views is None:
+            return self.problem.record.channels[0].situation[x]
+        return (self.problem.record.model[x] * self.memories + m) * self.problem.states + self.problem.state[x]
+
+    def _value(self, m: Numbers, x: Numbers) -> Numbers:
+        """The value that is settled in x."""
+        if self.views is None:
+            return self.value[x]
+        return self.label[self.problem.record.model[x] * (len(self.label) > 1), m, self.problem.state[x]]
 
     def _event(self, time: int, events: Events) -> Numbers:
         if self.views is None:
@@ -221,35 +219,32 @@ class _CheckedHistory(CheckedPolicy):
         return np.array([known.get(tuple(kind), -1) for kind in kinds.tolist()], dtype=np.int64)[number.ravel()]
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
-        event, problem = self._event(time, events), self.problem
+        event = self._event(time, events)
         require(event >= 0, f"policy: it does not know an event that it reaches at time {time}")
-        before_node = before // (self.memories * (self.num_values + 1)) if self.apart else before
-        node = self.following[time - 1][before_node, event] if time else self.first[event]
-        node = node.astype(np.int64)
-        state = problem.state[y]
-        if self.apart:
-            m = self.step[before // (self.num_values + 1) % self.memories, state] if time else self.begun[state]
-            value = before % (self.num_values + 1) if time else 0 * node
-            if time == self.time:
-                value = self.label[self.model[y] * (len(self.label) > 1), m, state] + 1
-        else:
-            m, value = problem.memory_of(0)[y], 0 * node
+        before, m, value = self._parts(before) if time else (0 * y, 0 * y, 0 * y)
+        node = (self.following[time - 1][before, event] if time else self.first[event]).astype(np.int64)
+        state = self.problem.state[y]
+        m = self.step[m, state] if time else self.begun[state].astype(np.int64)
         if self.told is not None and time == self.told_at:
-            situation = (self.codes[y] + m) * problem.states + state
-            node = np.where(node >= 0, self.told[node, situation], -1).astype(np.int64)
+            node = np.where(node >= 0, self.told[node, self._situation(m, y)], -1).astype(np.int64)
         require(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
+        value = self._value(m, y) + 1 if time == self.time else value
         return (node * self.memories + m) * (self.num_values + 1) + value if self.apart else node
+
+    def _parts(self, memory: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """The node, what is remembered beside the hidden state, and the value, 0 before it is settled."""
+        if not self.apart:
+            return memory, 0 * memory, 0 * memory
+        rest, value = np.divmod(memory, self.num_values + 1)
+        return *np.divmod(rest, self.memories), value
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         node, situation, value, chances = self.decisions[time]
-        if self.apart:
-            memory, here, settled = self._situation(memory, x)
-        else:
-            here = (self.codes[x] + self.problem.memory_of(0)[x]) * self.problem.states + self.problem.state[x]
-            settled = z - (time < self.time)
+        here, m, settled = self._parts(memory)
+        settled = settled if self.apart else z + (time >= self.time)
         codes, wanted = (
-            (parts[0].astype(np.int64) * self.size + parts[1]) * (self.num_values + 1) + parts[2] + 1
-            for parts in ((node, situation, value), (memory, here, settled))
+            (parts[0].astype(np.int64) * self.size + parts[1]) * (self.num_values + 1) + parts[2]
+            for parts in ((node, situation, value + 1), (here, self._situation(m, x), settled))
         )
         return chances, _found(codes, wanted, time)
 
@@ -275,8 +270,6 @@ def _found(codes: Numbers, wanted: Numbers, time: int) -> Numbers:
     """The place of each wanted code among codes that must increase strictly, so that no two rows stand for one."""
     require(np.diff(codes) > 0, f"policy: the rows at time {time} are out of order, or two are for the same situation")
     place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
-    require(
-        len(codes) > 0 and codes[place] == wanted,
-        f"policy: it has no row for a situation that it reaches at time {time}",
-    )
+    found = len(codes) > 0 and codes[place] == wanted
+    require(found, f"policy: it has no row for a situation that it reaches at time {time}")
     return place

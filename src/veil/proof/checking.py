@@ -13,24 +13,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..common.clock import UNLIMITED, Clock
 from ..common.errors import CertificateError, InputError
-from ..common.values import Value
 from .agent import Agent
 from .arithmetic import UNIT, require
 from .attainable import attainable, rounding_of
 from .backward import rule_bound
-from .certificate import Certificate
 from .checked_policy import channels_heard
-from .checked_problem import CheckedProblem
-from .claim import check_claim
-from .claims import ProvenBound, ProvenChannel, ProvenQuantity, Register
+from .checked_problem import CheckedProblem, most_bits
+from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
+from .form import check_form
 from .policy_values import PolicyValues, policy_values
 from .record import Record
 from .sampling import DOUBT, ROUNDS, Interval, Sampler, interval
+
+if TYPE_CHECKING:
+    from ..common.clock import Clock
 
 _SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
 
@@ -59,13 +60,12 @@ class Draws:
             raise InputError("verify", defects)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Verification(Value):
+@dataclass(frozen=True, eq=False)
+class Verification:
     """What was recomputed.
 
     **Attributes:** `channels`: for each channel of the certificate, by number, the values of the policy that are proven;
-    `uppers`:
-    each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of the
+    `uppers`: each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of the
     channel.
     """
 
@@ -94,12 +94,12 @@ class Verification(Value):
 
 
 def check(
-    claim: Certificate,
+    claim: Claim,
     record: Record,
     agent: Agent,
     register: Register | None,
     draws: Draws | None = None,
-    clock: Clock = UNLIMITED,
+    clock: "Clock | None" = None,
 ) -> Verification:
     """Recompute what a certificate claims of a policy in a problem.
 
@@ -120,7 +120,7 @@ class _Check:
     """The check of one certificate."""
 
     def __init__(
-        self, claim: Certificate, record: Record, agent: Agent, register: Register | None, draws: Draws, clock: Clock
+        self, claim: Claim, record: Record, agent: Agent, register: Register | None, draws: Draws, clock: "Clock | None"
     ):
         self.claim, self.record, self.policy, self.draws, self.clock = claim, record, (agent, register), draws, clock
         self.heard = channels_heard(record, agent, register)
@@ -141,7 +141,7 @@ class _Check:
 
     def all(self) -> Verification:
         claim = self.claim
-        check_claim(claim, self.record, heard=bool(self.heard))
+        check_form(claim, self.record, heard=bool(self.heard) or self.record.blind)
         for one, wanted, paid in zip(claim.quantities, self.record.quantities, self.own.paid, strict=True):
             if isinstance(wanted.bound, str) and one.bound is not None:
                 self._check_percentage(one.bound, wanted.bound, self.own.paid.index(paid))
@@ -157,7 +157,7 @@ class _Check:
     def _check_percentage(self, bound: float, wanted: str, number: int) -> None:
         """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
         paid = self.own.paid[number]
-        ends, share = attainable(self.own, paid), float(wanted.removesuffix("%")) / 100
+        ends, share = attainable(self.own, paid, self.claim.values), float(wanted.removesuffix("%")) / 100
         rounding = _SAME_RETURN * (ends.largest - ends.smallest) + 2 * ends.error + 4 * rounding_of(self.own, paid)
         found = ends.at(share)
         require(abs(bound - found) <= rounding, f"threshold: {bound} is claimed for {wanted}, and {found} is found")
@@ -229,11 +229,12 @@ class _Check:
         else:
             problem = self.own if channels == (0,) else CheckedProblem(self.record, channels)
         bounds = tuple(one.bound for one in claim.quantities)
-        found = rule_bound(problem, bound, bounds, claim.values, claim.kept, self.clock)
+        factors = tuple(one.factor for one in claim.quantities)
+        found = rule_bound(problem, bound, bounds, claim.values, claim.kept, factors, self.clock)
         require(
             found < math.inf, "upper bound: a rule excludes something that a policy can reach, and so proves nothing"
         )
-        least = min(found, _most_bits(problem, claim))
+        least = found if any(factors) else min(found, _most_bits(self.record, claim))
         require(
             bound.upper >= least,
             f"upper bound: {bound.upper} is claimed with delay {bound.delay}, and {least} is found",
@@ -241,10 +242,9 @@ class _Check:
         return least
 
 
-def _most_bits(problem: CheckedProblem, claim: Certificate) -> float:
-    """`log2` of the values of the hidden secret with the fewest."""
-    hidden = [CheckedProblem(problem.record, (one,)).most_bits for one in problem.asked if one in claim.hidden]
-    return min(hidden) if len(problem.asked) > 1 else problem.most_bits
+def _most_bits(record: Record, claim: Claim) -> float:
+    """What the hidden secret that can hide least can hide."""
+    return min(most_bits(record, record.channels[number]) for number in claim.hidden)
 
 
 def _check_value(one: ProvenQuantity, found: float, error: float) -> None:

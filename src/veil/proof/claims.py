@@ -1,21 +1,21 @@
 """The items of a certificate: what is claimed of quantities and channels, and bounds over all policies with their rules."""
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.values import Value
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ProvenQuantity(Value):
+@dataclass(frozen=True, eq=False)
+class ProvenQuantity:
     """What is claimed of a quantity under the policy; the return is the first of a certificate.
 
     **Attributes:** `name`; `relation`, `"≥"` or `"≤"`; `bound`, a number, also where a percentage was asked for, None where
-    there
-    is none; `value` of the quantity, within `error`; `met`: it is within its bound, without a tolerance. `sequences`: 0 where
-    this is proven; otherwise it holds with confidence, over so many of the verifier's own draws.
+    there is none; `value` of the quantity, within `error`; `met`: it is within its bound, without a tolerance. `sequences`: 0 where
+    this is proven; otherwise it holds with confidence, over so many of the verifier's own draws. `factor`: by which the quantity
+    counts in the objective, beside the bits.
     """
 
     name: str
@@ -25,6 +25,20 @@ class ProvenQuantity(Value):
     error: float
     met: bool
     sequences: int = 0
+    factor: float = 0.0
+
+    @property
+    def least(self) -> Fraction:
+        """The smallest value that the claim allows for: where it says that the bound is reached, no less than that."""
+        low = Fraction(self.value) - Fraction(self.error)
+        return max(low, Fraction(self.bound)) if self.met and self.bound is not None and self.sign > 0 else low
+
+    @property
+    def missing(self) -> float:
+        """By how much it may miss its bound at most; 0 where it does not."""
+        if self.bound is None or self.met:
+            return 0.0
+        return max(0.0, math.nextafter(self.sign * (self.bound - self.value) + self.error, math.inf))
 
     @property
     def sign(self) -> int:
@@ -37,8 +51,8 @@ class ProvenQuantity(Value):
         return f"{self.name} {self.relation} {self.bound if self.bound is None else float(self.bound)!r}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Sampled(Value):
+@dataclass(frozen=True, eq=False)
+class Sampled:
     """A statistical claim: the bits lie between `lower` and `upper` with confidence, over the verifier's own draws.
 
     `sequences`: how many the verifier draws at first, unless it is told otherwise.
@@ -49,8 +63,8 @@ class Sampled(Value):
     sequences: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ProvenChannel(Value):
+@dataclass(frozen=True, eq=False)
+class ProvenChannel:
     """What is claimed of `H(Z|Y)` of a channel under the policy.
 
     **Attributes:** `number` of the channel in the problem, 0 for its own; `name`; `min`, `max`: its bounds in bits, None where
@@ -97,8 +111,8 @@ class ProvenChannel(Value):
         return " and ".join(f"H({self.name}) {sign} {float(bound)!r}" for sign, bound in given if bound is not None)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ObserverRule(Value):
+@dataclass(frozen=True, eq=False)
+class ObserverRule:
     """The observer of a channel in the proof of an upper bound: its memory and its rule of inference.
 
     `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
@@ -108,6 +122,7 @@ class ObserverRule(Value):
     For a secret that is a whole path the rule is one of states before others, `q_t(x_t|x_{t+1},node)` and `q_T(x_T|node)`:
     `path_keys[t]` lists the triples (node, x_{t+1}, x_t) that it does not exclude, in order, with x_{t+1} = 0 at t = T, and
     `path_costs[t]` the bits of each. Where path and events do not tell the hidden state x, what the path shows takes its place.
+    For a secret with a value at every time there is a rule for each, `each[t][node, z] = −log2 q_t(z|node)`.
     """
 
     first: Int[np.ndarray, " F"]
@@ -118,10 +133,11 @@ class ObserverRule(Value):
     weight: float = 1.0
     path_keys: tuple[Int[np.ndarray, "k 3"], ...] = ()
     path_costs: tuple[Float[np.ndarray, " k"], ...] = ()
+    each: tuple[Float[np.ndarray, "n Z"], ...] = ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ProvenBound(Value):
+@dataclass(frozen=True, eq=False)
+class ProvenBound:
     """An upper bound in bits on the least of the hidden channels, over all policies that meet the constraints.
 
     **Attributes:** `delay`: 0 for all policies; 1 for those whose choice at time t depends on the states up to t and on the
@@ -135,13 +151,14 @@ class ProvenBound(Value):
     rules: tuple[ObserverRule, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Register(Value):
+@dataclass(frozen=True, eq=False)
+class Register:
     """What the agent remembers, as an automaton: of a memory policy, or of a history policy that acts on several observers.
 
-    Of a memory policy: `codes`: for each row of its table `row of the problem · n + memory`, in order, `n` being the length of
-    `step`; `start[s, event + 1]` at time 0, event -1 for none, and `step[memory, s, s', event]`, where an axis of length 1
-    stands for what does not matter; `nodes`: above 1 if the agent chooses its next memory, among so many, with the action.
+    Of a table: the memory is `m · nodes + node`, where the agent chooses the node with the action, among `nodes`. `codes`: for
+    each row `what the agent knows · n · nodes + memory`, in order, n being the length of `step`; `start[s, event + 1]` the
+    memory at time 0, event -1 for none, and `step[m, s, s', event]` the next m, where an axis of length 1 stands for what does
+    not matter. An agent that does not see its state has such a register always, over its own readings.
 
     Of a history policy: `start` and `step` of the memory m in its situations `(k · M + m) · S + s`; `label (1, M, S)`: the
     value that it acts on once the time is `time`.
@@ -153,3 +170,52 @@ class Register(Value):
     nodes: int
     label: Int[np.ndarray, "L M S"]
     time: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Claim:
+    """What a verifier checks of a certificate: lists of items, and what they are about.
+
+    **Attributes:** `goal` "opaque": the policy hides at least `lower`, and no policy more than `upper`; "transparent": it hides
+    at most `upper`. `hidden`: the numbers of the channels whose least is bounded; `quantities`, the return first; `channels`, the
+    own one first; `bounds` over all policies. `problem_hash`: the fingerprint of the problem, `record_hash` of its arrays,
+    `policy_hash`. `values (2, N)`: what is earned after the horizon for an infinite return, and for its negative; `register`:
+    what the policy remembers.
+    """
+
+    goal: str
+    hidden: tuple[int, ...]
+    quantities: tuple[ProvenQuantity, ...]
+    channels: tuple[ProvenChannel, ...]
+    bounds: tuple[ProvenBound, ...]
+    problem_hash: str
+    record_hash: str
+    policy_hash: str
+    values: Float[np.ndarray, "2 N"] | None = None
+    register: Register | None = None
+
+    @property
+    def least(self) -> list[ProvenChannel]:
+        """The channels that are hidden."""
+        return [one for number in self.hidden for one in self.channels if one.number == number]
+
+    @property
+    def counted(self) -> float:
+        """What the quantities add to the objective at least."""
+        return math.fsum(one.factor * one.value - abs(one.factor) * one.error for one in self.quantities if one.factor)
+
+    @property
+    def lower(self) -> float:
+        """Bits that the policy is proven to hide in the least of the hidden channels, and what its quantities add; 0 with goal
+        "transparent"."""
+        return min(one.lower for one in self.least) + self.counted if self.goal == "opaque" else 0.0
+
+    @property
+    def upper(self) -> float:
+        """What no policy is proven to exceed; with goal "transparent" the bits that the policy is proven to hide at most."""
+        return self.bounds[0].upper if self.goal == "opaque" else self.channels[0].upper
+
+    @property
+    def kept(self) -> dict[int, float]:
+        """The bits that must be kept in channels which are not hidden: with their weights they lower the bound."""
+        return {one.number: one.min for one in self.channels if one.min and one.number not in self.hidden}

@@ -1,6 +1,5 @@
 """Problems and policies as the plain arrays that the verifier reads: the mapping that hashes check."""
 
-import io
 import itertools
 import math
 
@@ -14,31 +13,19 @@ from ..policy.memories import Memory
 from ..policy.policy import Policy
 from ..policy.recall import Recall, recall
 from ..policy.tabular import TablePolicy
+from ..problem.agent import Reading
 from ..problem.apart import apart
-from ..problem.fingerprint import write_content
 from ..problem.problem import Problem
 from ..problem.registers import Register as Held
 from .agent import Agent
-from .checked_problem import CheckedProblem
-from .claim import automaton_words
+from .checked_problem import AGENT, CheckedProblem
 from .claims import Register
+from .compiled import record_of
 from .policy_values import PolicyContent
-from .record import Record, read_record
+from .words import automaton_words
 
 _MOST_ENTRIES = 2**26  # of a register's table
 _AT_ONCE = 2**22  # steps of a register at a time
-
-
-def content_of(problem: Problem) -> bytes:
-    """The bytes that the problem's fingerprint is a hash of."""
-    content = io.BytesIO()
-    write_content(problem, content.write)
-    return content.getvalue()
-
-
-def record_of(problem: Problem) -> Record:
-    """The problem as the verifier reads it. **Raises:** `CertificateError` where it refuses it."""
-    return memo(problem, (record_of,), lambda: read_record(content_of(problem)))
 
 
 def described(problem: Problem, policy: Policy) -> PolicyContent:
@@ -55,75 +42,120 @@ def described(problem: Problem, policy: Policy) -> PolicyContent:
 
 def register_of(problem: Problem, policy: Policy) -> Register | None:
     """What a policy remembers, as an automaton; None where it needs none."""
-    if isinstance(policy, HistoryPolicy) and policy.views:
+    if isinstance(policy, HistoryPolicy):
+        if not policy.views:
+            return None
         table = apart(problem, policy.sees).joint.secret_table
         none = np.zeros(0, dtype=np.int64)
         start, step = table.memory_start[:, None], table.memory_step[:, None, :, None]
         return Register(start, step, none, 1, np.asarray(table.label), table.time)
-    if isinstance(policy.memory, Memory):
-        found = recall(problem, policy.memory)
-        return memo(problem, (register_of, policy.memory), lambda: _of_recall(problem, found))
-    return None
+    memory = policy.memory if isinstance(policy.memory, Memory) else None
+    if memory is None and problem.agent.sees_state:
+        return None
+    return memo(problem, (register_of, memory), lambda: _table_register(problem, memory))
 
 
 def policy_words(problem: Problem, policy: Policy) -> str:
     """The class of a policy, and what its agent must see."""
     if not policy.executable:
         return policy.describe()
-    known = "its state"
+    known = "its state" if problem.agent.sees_state else "its readings"
     known += " and the model that runs" if problem.agent.knows_model else ""
     automaton = automaton_words(bool(problem.others))
     known += f" and the state of {automaton}" if problem.agent.register.size > 1 else ""
-    return f"{policy.describe()}; its agent sees {known}{policy.more_seen()}"
+    return f"{policy.describe()}; its agent sees {known}{policy.more_seen() if problem.agent.sees_state else ''}"
 
 
-def _of_recall(problem: Problem, found: Recall) -> Register:
-    """The register of a memory, its values numbered in order, over states and the events of the problem's own observer."""
-    register = found.register
-    if problem.agent.apart:
+def _table_register(problem: Problem, memory: Memory | None) -> Register:
+    """The register of a table with a memory, or of readings, or both: over states and the events of whom the agent hears.
+
+    Pairs (reading, value of the memory) are numbered in order; a value that the agent chooses itself is the node.
+    """
+    reading, label = problem.reading, np.zeros((0, 0, 0), dtype=np.int64)
+    found = None if memory is None else recall(problem, memory)
+    register = None if found is None else found.register
+    nodes = 1 if register is None else register.nodes
+    if problem.agent.apart and problem.agent.sees_state:
         raise CertificateError("policy: its agent receives other observations than the problem's own observer")
-    memories = found.product.parts[-1]
-    numbers = np.arange(register.nodes) if register.nodes > 1 else np.unique(memories)
-    cell, memory = np.divmod(found.rows[0], register.size)
-    codes = cell * len(numbers) + np.searchsorted(numbers, memory)
-    own, label = CheckedProblem(record_of(problem)), np.zeros((0, 0, 0), dtype=np.int64)
-    start = _start(own, register, numbers)
-    step = np.zeros((len(numbers), 1, 1, 1), dtype=np.int64)
-    if register.nodes == 1:
-        held = np.stack([found.product.parts[2], np.searchsorted(numbers, memories)], axis=1)
-        step = _step(own, register, numbers, np.unique(held, axis=0))
-    return Register(start, step, codes, register.nodes, label, 0)
+    size = 1 if register is None else register.size
+    readings = 1 if reading is None else reading.size
+    # The numbers of (reading, value) that are reached, those of chosen values apart.
+    if found is None:
+        kinds = np.arange(readings)
+        codes = np.arange(problem.num_cells)
+    else:
+        cell, value = np.divmod(found.rows[0], size)
+        known, read = np.divmod(cell, readings) if reading is not None else (cell, 0 * cell)
+        kinds = np.unique(read * size + value) if nodes == 1 else np.arange(readings)
+        pair = np.searchsorted(kinds, read * size + value) if nodes == 1 else read * nodes + value
+        codes = known * len(kinds) * nodes + pair
+    listener = _Listener(problem, reading, register if nodes == 1 else None, size if nodes == 1 else 1, kinds)
+    start = listener.start()
+    step = np.zeros((len(kinds), 1, 1, 1), dtype=np.int64)
+    if reading is not None or nodes == 1:
+        step = listener.step(found)
+    return Register(start * nodes if nodes > 1 else start, step, codes, nodes, label, 0)
 
 
-def _start(own: CheckedProblem, register: Held, numbers: Int[np.ndarray, " n"]) -> Int[np.ndarray, "s f"]:
-    x, (event, *_), _ = own.start
-    seen = own.observers[0].sees_first
-    memory = register.start(own.state[x], event if seen else np.full_like(event, -1))
-    columns = own.state[x], event + 1 if seen else 0 * event
-    return _table(columns, (own.states, own.num_first[0] + 1), np.searchsorted(numbers, memory), ())
+class _Listener:
+    """What an agent holds of events: its newest reading, and the value of a memory, as numbers among `kinds`."""
 
+    def __init__(self, problem: Problem, reading: Reading | None, register: Held | None, size: int, kinds: np.ndarray):
+        self.reading, self.register, self.size, self.kinds = reading, register, size, kinds
+        self.own = CheckedProblem(record_of(problem), (0,), () if reading is None else (AGENT,))
+        self.place = 0 if reading is None else self.own.place[AGENT]
 
-def _step(
-    own: CheckedProblem, register: Held, numbers: Int[np.ndarray, " n"], reached: Int[np.ndarray, "r 2"]
-) -> Int[np.ndarray, "n s t e"]:
-    """The table of all steps from what can be reached."""
-    found = list[np.ndarray]()
-    moves = [own.at(time) for time in (range(1, own.horizon + 1) if own.observers[0].varies else [1])]
-    source = np.concatenate([own.state[one.row // own.actions] for one in moves])
-    target = np.concatenate([own.state[one.target] for one in moves])
-    event = np.concatenate([one.events[0] for one in moves])
-    kinds = np.unique(np.stack([source, target, event], axis=1), axis=0)
-    ends = np.searchsorted(kinds[:, 0], np.arange(own.states + 1))
-    for part in np.array_split(reached, max(1, len(reached) * len(kinds) // own.states // _AT_ONCE)):
-        count = np.diff(ends)[part[:, 0]]
-        place = np.repeat(np.arange(len(part)), count)
-        move = np.arange(len(place)) - np.repeat(np.cumsum(count) - count - ends[part[:, 0]], count)
-        s, t, e = kinds[move].T
-        after = register.step(numbers[part[place, 1]], s, t, e)
-        spot = np.minimum(np.searchsorted(numbers, after), len(numbers) - 1)
-        found.append(np.stack([part[place, 1], s, t, e, np.where(numbers[spot] == after, spot, -1)]))
-    memory, s, t, e, after = np.concatenate(found, axis=1)
-    return _table((memory, s, t, e), (len(numbers), own.states, own.states, own.num_events[0]), after, (0,))
+    def _number(self, read: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """The number of a pair, -1 for one that no row is for."""
+        wanted = read * self.size + value
+        spot = np.minimum(np.searchsorted(self.kinds, wanted), len(self.kinds) - 1)
+        return np.where(self.kinds[spot] == wanted, spot, -1)
+
+    def start(self) -> Int[np.ndarray, "s f"]:
+        own = self.own
+        x, events, _ = own.start
+        event, seen = events[self.place], own.observers[self.place].sees_first
+        state, event = own.state[x], event if seen else np.full_like(event, -1)
+        value = 0 * state if self.register is None else self.register.start(state, event)
+        read = 0 * state if self.reading is None else self.reading.start(state, event)
+        found = self._number(read, value)
+        columns = state, event + 1 if seen else 0 * event
+        return _table(columns, (own.states, own.num_first[self.place] + 1), found, ())
+
+    def step(self, recalled: Recall | None) -> Int[np.ndarray, "n s t e"]:
+        """The table of all steps from what can be reached."""
+        own, found = self.own, list[np.ndarray]()
+        varies = any(one.varies for one in own.observers)
+        moves = [own.at(time) for time in (range(1, own.horizon + 1) if varies else [1])]
+        columns = [(own.state[one.row // own.actions], own.state[one.target], one.events[self.place]) for one in moves]
+        source, target, event = (np.concatenate(one) for one in zip(*columns, strict=True))
+        steps = np.unique(np.stack([source, target, event], axis=1), axis=0)
+        ends = np.searchsorted(steps[:, 0], np.arange(own.states + 1))
+        reached = self._reached(recalled)
+        for part in np.array_split(reached, max(1, len(reached) * len(steps) // own.states // _AT_ONCE)):
+            count = np.diff(ends)[part[:, 0]]
+            place = np.repeat(np.arange(len(part)), count)
+            move = np.arange(len(place)) - np.repeat(np.cumsum(count) - count - ends[part[:, 0]], count)
+            s, t, e = steps[move].T
+            before = part[place, 1]
+            value = 0 * s if self.register is None else self.register.step(self.kinds[before] % self.size, s, t, e)
+            read = 0 * s if self.reading is None else self.reading.step(0 * s, s, t, e)
+            found.append(np.stack([before, s, t, e, self._number(read, value)]))
+        memory, s, t, e, after = np.concatenate(found, axis=1)
+        sizes = len(self.kinds), own.states, own.states, own.num_events[self.place]
+        return _table((memory, s, t, e), sizes, after, (0,))
+
+    def _reached(self, recalled: Recall | None) -> Int[np.ndarray, "r 2"]:
+        """Pairs (state, number) from which steps are made: those of the memory's product; of readings alone every pair."""
+        if recalled is None or self.register is None:
+            states, kinds = np.arange(self.own.states), np.arange(len(self.kinds))
+            return np.stack(np.meshgrid(states, kinds, indexing="ij"), axis=-1).reshape(-1, 2)
+        product, read = recalled.product, 0
+        if self.reading is not None:
+            (place,) = [n for n, one in enumerate(product.registers) if isinstance(one, Reading)]
+            read = product.parts[3 + place]
+        number = self._number(read + 0 * product.parts[2], product.parts[-1])
+        return np.unique(np.stack([product.parts[2], number], axis=1), axis=0)
 
 
 def _table(

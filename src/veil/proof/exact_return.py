@@ -129,8 +129,10 @@ class _ExactReturn:
 
     def _start_weights(self) -> list[int]:
         x, _, (weight, begun, *shown) = self.problem.start_columns
-        model, models = (self.problem.plain[x] // self.problem.states).tolist(), self.problem.record.models
-        totals = {k: sum(map(Fraction, models[k].initial.tolist())) for k in set(model)}
+        starts, _, factors = self.problem.record.starts
+        model, totals = self.problem.record.model[x].tolist(), dict[int, Fraction]()
+        for k, chance in zip(self.problem.record.model[starts].tolist(), factors.tolist(), strict=True):
+            totals[k] = totals.get(k, Fraction(0)) + Fraction(chance)
         parts = zip(weight.tolist(), begun.tolist(), model, strict=True)
         chances = [Fraction(runs) * Fraction(chance) / totals[k] for runs, chance, k in parts]
         return proportions(x.tolist(), chances, _product(shown))

@@ -17,7 +17,8 @@ from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
 from .checked_policy import channels_heard
 from .checked_problem import Bounds, CheckedProblem
-from .described import described, record_of
+from .compiled import record_of
+from .described import described
 from .policy_values import ProvenValue, quantities_of
 
 
@@ -91,5 +92,10 @@ def stated_return(expected_return: float, threshold: float | None, feasible: boo
 
 
 def after_horizon(problem: Problem) -> np.ndarray | None:
-    """What an optimal continuation earns after the horizon, `(K, S)`; None where nothing does."""
-    return np.stack([optimal_values(one) for one in problem.models]) if problem.return_over == "infinite" else None
+    """What an optimal continuation earns after the horizon in each hidden state, and one against the return, `(2, N)`; None
+    where nothing does."""
+    if problem.return_over != "infinite":
+        return None
+    record = record_of(problem)
+    found = [np.stack([optimal_values(one, sign) for one in problem.models]) for sign in (1.0, -1.0)]
+    return np.stack([one[record.model, record.state] for one in found])

@@ -1,18 +1,23 @@
 """The verifier's forward pass: weights of histories under a policy, with proven error bounds. See `docs/guarantees.md`."""
 
+import copy
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import Clock, Pace
 from ..common.errors import TooLargeError
-from ..common.logs import log2_or_zero
+from ..common.logs import log2_of_count, log2_or_zero
+from ..common.pace import Pace
 from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group
 from .checked_policy import CheckedPolicy
 from .checked_problem import CheckedProblem, Moves, Paid
 from .entropy import Entropy, conditional_entropy
 from .merging import merge_histories
+
+if TYPE_CHECKING:
+    from ..common.clock import Clock
 
 MOST_MOVES = 2**25  # of one step, at about 80 bytes each
 _SECONDS_A_MOVE = 4e-7  # of a step, with its sorting: measured on one core
@@ -55,7 +60,8 @@ class ForwardPass:
 
     Where the secret is a whole path that with the events tells W = (memory, x), its entropy is
     `H(W_T|h_T) + Σ_t H(W_t|W_{t+1},h_{t+1})`, since W_{t+1} separates the past from the future; `terms` are those of the sum.
-    For any other path z numbers what it has shown so far.
+    For any other path z numbers what it has shown so far. `is_ahead`: the observer receives nothing more, and z says whether
+    value 1 of a secret at every time came since.
 
     Example: the problem of `CheckedProblem`, whose secret is the state at T = 1. At first there is one entry, history 0
     (observation 0) in x = 0 with mass 1. After `step(0)` there are three: history 0 (0 again) in x = 0 with mass 1/2 and in
@@ -66,7 +72,7 @@ class ForwardPass:
         self,
         problem: CheckedProblem,
         policy: CheckedPolicy,
-        clock: Clock,
+        clock: "Clock | None",
         most_moves: int,
         *,
         apart: bool,
@@ -78,7 +84,7 @@ class ForwardPass:
         self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
         self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0 + problem.products, problem.defect, 0.0, 0.0
         self.watched = problem.place[problem.asked[0]]  # the observer that counts
-        self.sums = [Sum(paid) for paid in problem.paid]
+        self.sums, self.is_ahead = [Sum(paid) for paid in problem.paid], False
         # A memory that is not drawn follows from path and events.
         self.tells, self.terms = problem.tells_state and policy.nodes == 1, list[Entropy]()
         x, events, mass = problem.start
@@ -127,9 +133,9 @@ class ForwardPass:
         memory = node
         if nodes == 1:
             memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, events)
-        history = (
-            self.history[position] * problem.num_events[self.watched] + events[self.watched] if self.apart else 0 * x
-        )
+        history = self.history[position] if self.apart else 0 * x
+        if self.apart and not self.is_ahead:
+            history = history * problem.num_events[self.watched] + events[self.watched]
         self.roundings += 3 + problem.products
         if self.apart and self.tells:
             self.terms.append(conditional_entropy(mass[kept], position, history, memory, x))
@@ -139,6 +145,8 @@ class ForwardPass:
 
     def _value(self, time: int, x: Int[np.ndarray, " n"], z: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         """The value of the secret in x, z before; of a path that does not tell x, a number for all of it so far."""
+        if self.is_ahead and self.problem.each is not None:
+            return z | (self.problem.each.value[x] == 1)
         if self.problem.path is None or self.tells or not self.apart:
             return self.problem.settled(time, x, z)
         return group(z, self.problem.path[x])[1]
@@ -168,10 +176,26 @@ class ForwardPass:
         problem = self.problem
         value = group(self.memory, self.x)[1] if self.tells else self.z
         most = problem.values if problem.path is None else None
-        terms = [*self.terms, conditional_entropy(self.mass, value, self.history, most=most)]
+        last = conditional_entropy(self.mass, value, self.history, most=most)
+        return self._bounds([*self.terms, last], problem.most_bits)
+
+    def bits_now(self, time: int) -> tuple[float, float]:
+        """The same for the value at a time of a secret that has one at every time."""
+        each, law = self.problem.each, copy.copy(self)
+        assert each is not None
+        value, most = each.value[self.x], log2_of_count(each.values) * (1 + 4 * UNIT)
+        if each.ahead:
+            law.is_ahead, law.sums, law.merge, law.z = True, [], 0, (value == 1).astype(np.int64)
+            for step in range(time, min(time + each.ahead, self.problem.horizon)):
+                law.step(step)
+            value = law.z
+        return law._bounds([conditional_entropy(law.mass, value, law.history, most=each.values)], most)
+
+    def _bounds(self, terms: list[Entropy], most: float) -> tuple[float, float]:
+        """Bounds on the sum of some entropies, each of weights of this pass, which is at most `most`."""
         self.roundings += max(one.together for one in terms) - 1
         found, error = math.fsum(one.bits for one in terms), math.fsum(one.error for one in terms)
-        eta, most = self.relative_error(), problem.most_bits
+        eta = self.relative_error()
         # Whether a path was left out is one more unknown: H ≤ H(kept) + lost · log2|Z| + h(lost).
         missed = self.lost * (most + 2 - float(log2_or_zero(np.array(self.lost)))) if self.lost < 0.3 else most
         upper = (found + error) * (1 + 1.01 * eta) + missed + 8 * UNIT

@@ -31,7 +31,7 @@ from ..problem.unrolled import unroll
 from .backward import rule_bound
 from .checked_problem import Bounds, CheckedProblem, can_delay
 from .claims import ObserverRule, ProvenBound
-from .described import record_of
+from .compiled import record_of
 
 MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
 _BLIND_SHARE, _BLIND_GAP = 0.3, 1e-4  # of the time, and bits, for the game of an observer without memory
@@ -108,12 +108,8 @@ def best_observer(
 def _matters(problem: Problem) -> bool:
     """Whether an agent that does not see the current observation can know less: some state has more than one."""
     record = record_of(problem)
-    noisy = (
-        not problem.observer.untimed
-        and can_delay(record)
-        and int(np.diff(record.channels[0].observer.tables[0].indptr).max()) > 1
-    )
-    return noisy and problem.horizon > 0
+    noisy = int(record.observers[0].tables[0].degree.max()) > 1
+    return noisy and can_delay(record) and not problem.observer.untimed and problem.horizon > 0
 
 
 class _Search:

@@ -17,7 +17,7 @@ from ..problem.problem import Problem
 from .backward import rule_bound
 from .checked_problem import Bounds, CheckedProblem
 from .claims import ObserverRule, ProvenBound
-from .described import record_of
+from .compiled import record_of
 from .observers import LEAST_SECONDS, MARGIN, ObserverBound, best_observer
 
 _GAME_SHARE = 0.8  # of the time, for the game of all pairs, where an induction over its tree follows
@@ -85,7 +85,7 @@ def _proven(
     """The observers of a game, and the bound that the verifier's own induction finds for them."""
     bound = _bound(problem, game, kept)
     checked = CheckedProblem(record_of(problem), tuple(one.channel for one in bound.rules))
-    upper = min(rule_bound(checked, bound, bounds, values, kept, clock), checked.most_bits)
+    upper = min(rule_bound(checked, bound, bounds, values, kept, clock=clock), checked.most_bits)
     return ObserverBound(replace(bound, upper=upper), None if game.lower == -math.inf else min(game.lower, upper))
 
 

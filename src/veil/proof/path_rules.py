@@ -1,11 +1,11 @@
-"""The verifier's part for secrets that are whole paths: whether they tell the state, and rules for a state before the next."""
+"""The verifier's part for secrets that are whole paths: rules for a state before the next."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from .arithmetic import LARGEST, group, require
+from .arithmetic import LARGEST, require
 from .reading import read_floats, read_integers
 
 if TYPE_CHECKING:
@@ -15,35 +15,6 @@ if TYPE_CHECKING:
 Numbers = Int[np.ndarray, " n"]
 KRAFT_MARGIN = 2.0**-40  # by which `Σ_z 2^−cost` must stay below one: far above the errors of exp2 and of the sum
 _LARGEST_KEY = 2**62  # of the numbers that stand for triples
-
-
-def tells_state(problem: "CheckedProblem") -> bool:
-    """Whether the secret is a path that, with the events, tells the first x, and every next one where x is known.
-
-    Only what can be reached within the horizon counts.
-    """
-    path = problem.path
-    if path is None:
-        return False
-    x, (event, *_), _ = problem.start
-    if len(group(event, path[x], x)[0]) != len(group(event, path[x])[0]):
-        return False
-    varies = problem.observers[0].varies
-    reached: np.ndarray = np.zeros((problem.horizon + 1, problem.size), dtype=bool)
-    reached[0, x] = True
-    for time in range(1, problem.horizon + 1):
-        step = problem.at(time)
-        reached[time, step.target[reached[time - 1, step.row // problem.actions]]] = True
-    every = np.any(reached, axis=0)
-    for time in range(1, problem.horizon + 1) if varies else [1] * (problem.horizon > 0):
-        before, after = (reached[time - 1], reached[time]) if varies else (every, every)
-        step = problem.at(time)
-        source = step.row // problem.actions
-        moves = np.flatnonzero(before[source] & after[step.target])
-        seen = source[moves], step.events[0][moves], path[step.target[moves]]
-        if len(group(*seen, step.target[moves])[0]) != len(group(*seen)[0]):
-            return False
-    return True
 
 
 def checked_path(

@@ -3,21 +3,24 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import UNLIMITED, Clock
 from ..common.exact import always_met
 from ..common.values import Value
 from .agent import Agent
-from .arithmetic import FLOOR, TINY, discount_power, gamma, require
+from .arithmetic import FLOOR, TINY, UNIT, discount_power, gamma, require
 from .backward import continuation_values
 from .checked_policy import CheckedPolicy, read_policy
 from .checked_problem import Bounds, CheckedProblem
 from .claims import Register
 from .exact_return import exact_return
 from .forward import MOST_MOVES, ForwardPass, Sum
+
+if TYPE_CHECKING:
+    from ..common.clock import Clock
 
 _MOST_STEPS = 20_000  # of a sum over an infinite horizon
 _NEGLIGIBLE = 1e-13  # discount^t at which that sum is cut; the rest is bounded
@@ -57,12 +60,12 @@ def policy_values(
     policy: PolicyContent,
     window: tuple[int, int],
     prune: float,
-    values: Float[np.ndarray, "K S"] | None,
+    values: Float[np.ndarray, "2 N"] | None,
     *,
     bounds: Bounds = (),
     goal: str = "opaque",
     merge: int = 0,
-    clock: Clock = UNLIMITED,
+    clock: "Clock | None" = None,
     most_moves: int = MOST_MOVES,
     quantities: bool = True,
     bits: bool = True,
@@ -75,14 +78,21 @@ def policy_values(
     **Arguments:** `window`, (a, b) with a ≤ the secret's time ≤ b: at time a ≥ 0 the observer is told x and the agent's
     memory, and again at b ≤ T, which bounds the opacity from below; (-1, T + 1) is the whole horizon. With goal
     "transparent" it forgets at a and stops looking at b, which bounds the opacity from above. `prune`: weights below it
-    are left out of the window. `merge`: histories that a layer keeps apart, 0 for all. `values`, `(K, S)`: what a
+    are left out of the window. `merge`: histories that a layer keeps apart, 0 for all. `values`, `(2, N)`: what a
     time-dependent policy earns after T, for an infinite return. `bounds`: what is to be reached; by default nothing is.
     `quantities`, `bits`: whether each part is wanted.
 
     **Raises:** `CertificateError` where the window, the policy or the values are not valid; `TooLargeError`, `OutOfTime`.
     """
     horizon, (left, right) = problem.horizon, window
-    require(-1 <= left <= problem.secret_time <= right, f"window: {window} is not around the secret")
+    time = problem.horizon if problem.each is not None else problem.secret_time
+    require(-1 <= left <= time <= right, f"window: {window} is not around the secret")
+    if problem.each is not None:
+        found = quantities_of(problem, policy, values, bounds, clock) if quantities else ()
+        ways = (left, prune, merge, goal, most_moves)
+        return PolicyValues(
+            *(_bits_at_every_time(problem, policy, ways, clock) if bits else (0.0, problem.most_bits)), found
+        )
     if not bits:
         found = quantities_of(problem, policy, values, bounds, clock) if quantities else ()
         return PolicyValues(0.0, problem.most_bits, found)
@@ -111,12 +121,42 @@ def policy_values(
     return PolicyValues(lower, upper, _quantities(problem, read, law, values, bounds) if quantities else ())
 
 
+def _bits_at_every_time(
+    problem: CheckedProblem, policy: PolicyContent, ways: tuple[int, float, int, str, int], clock: "Clock | None"
+) -> tuple[float, float]:
+    """Bounds on `Σ_t w_t H(Z_t | Y_0:t)`: by all histories, or at each time t by those since time t − left, at which the
+    observer is told (memory, x), or forgets all that it has seen."""
+    left, prune, merge, goal, most_moves = ways
+    each, read, terms = problem.each, read_policy(problem, *policy), list[tuple[float, float]]()
+    assert each is not None
+    first = problem.horizon if left < 0 else left
+    law = ForwardPass(problem, read, clock, most_moves, apart=False)
+    inside = ForwardPass(problem, read, clock, most_moves, apart=True, below=prune, merge=merge)
+    for begin in range(problem.horizon - first + 1):
+        if begin:
+            law.step(begin - 1)
+            inside = ForwardPass(problem, read, clock, most_moves, apart=True, below=prune)
+            inside.enter(law, reveal=goal == "opaque")
+        for time in range(begin, begin + first + 1):
+            if (not begin or time == begin + first) and each.weights[time]:
+                low, high = inside.bits_now(time)
+                low, high = (
+                    low if goal == "opaque" or not begin else 0.0,
+                    high if goal != "opaque" or not begin else np.inf,
+                )
+                terms.append((float(each.weights[time]) * low, float(each.weights[time]) * high))
+            if time < begin + first:
+                inside.step(time)
+    low, high = (math.fsum(column) for column in zip(*terms, strict=True))
+    return low * (1 - 4 * UNIT), min(problem.most_bits, high * (1 + 4 * UNIT))
+
+
 def quantities_of(
     problem: CheckedProblem,
     policy: PolicyContent,
-    values: Float[np.ndarray, "K S"] | None,
+    values: Float[np.ndarray, "2 N"] | None,
     bounds: Bounds,
-    clock: Clock = UNLIMITED,
+    clock: "Clock | None" = None,
 ) -> tuple[ProvenValue, ...]:
     """The quantities alone, as in `policy_values`. **Raises:** the same."""
     read = read_policy(problem, *policy)
@@ -130,7 +170,7 @@ def _quantities(
     problem: CheckedProblem,
     policy: CheckedPolicy,
     law: ForwardPass,
-    values: Float[np.ndarray, "K S"] | None,
+    values: Float[np.ndarray, "2 N"] | None,
     bounds: Bounds,
 ) -> tuple[ProvenValue, ...]:
     """All quantities with bounds on their errors, from a pass at time T, which goes on where an infinite sum does."""

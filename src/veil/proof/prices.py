@@ -10,17 +10,22 @@ from .checked_problem import Bounds, CheckedProblem, Paid
 
 
 class Lagrangian:
-    """What the prices of an observer pay: `Σ_k λ_k s_k d_k^t R_k(x,a)` for a decision, and for the last x.
+    """What the prices of an observer and the objective pay: `Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a)` for a decision, and for the last x.
 
-    `after`: what x earns of the return at time T and later, and a bound on its error. `left_out` bounds what powers of the
+    `factors`: c_k of the quantities in the objective, beside the bits. `after`: what x earns of the return at time T and later, and a bound on its error. `left_out` bounds what powers of the
     discounts leave out, and what products below the normal range do.
     """
 
     def __init__(
-        self, problem: CheckedProblem, prices: tuple[float, ...], after: tuple[Float[np.ndarray, " N"], float]
+        self,
+        problem: CheckedProblem,
+        prices: tuple[float, ...],
+        factors: tuple[float, ...],
+        after: tuple[Float[np.ndarray, " N"], float],
     ):
-        self.problem = problem
-        self.parts = [(price * one.sign, one) for price, one in zip(prices, problem.paid, strict=True)]
+        self.problem, self.prices, self.factors = problem, prices, factors
+        terms = zip(prices, factors, problem.paid, strict=True)
+        self.parts = [(price * one.sign + factor, one) for price, factor, one in terms]
         self.last = [after, *((one.terminal, 0.0) for one in problem.paid[1:])]
         ends = [float(np.abs(last).max() + tail) for last, tail in self.last]
         self.last_size = sum(abs(price) * end for (price, _), end in zip(self.parts, ends, strict=True))
@@ -43,11 +48,12 @@ class Lagrangian:
 
     def slacks(self, bounds: Bounds) -> list[float]:
         """`λ_k s_k δ_k`, less what the centred rewards leave out."""
-        return [
-            price * float(Fraction(bound) - one.offset)
-            for (price, one), bound in zip(self.parts, bounds, strict=True)
-            if bound is not None
+        parts = zip(self.prices, self.factors, self.problem.paid, bounds, strict=True)
+        found = [
+            [price * one.sign * float(Fraction(bound or 0.0) - one.offset), -factor * float(one.offset)]
+            for price, factor, one, bound in parts
         ]
+        return [slack for pair in found for slack in pair]
 
     def _power(self, number: int, one: Paid, time: int) -> float:
         power, missed = discount_power(one.discount, time)

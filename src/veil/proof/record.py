@@ -1,53 +1,68 @@
 """A problem as plain arrays: what `problem.bin` holds, read and checked for the verifier.
 
-`veil.problem.fingerprint.write_content` writes these bytes, and the fingerprint of a problem is their hash. The verifier knows
-a problem by them alone. Names in it are for people: channels and quantities are known by their numbers.
+The verifier knows a problem by these arrays alone, and names in them are for people. `compiled.py` makes them from a problem,
+and a hash tells whether they are those of a scenario.
 """
 
 import hashlib
-from collections.abc import Sequence
+import json
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
+from ..common.errors import CertificateError
 from .arithmetic import require
+from .reading import is_finite, read_floats, read_integers
 
-FORM = "veil problem, form 2"
-SILENT_FOREVER = -1  # in `times`: nothing is received before the last time
+FORM = "veil-record-1"
+_MOST = 2**40
 _MOST_STEPS = 10**6
-_SINGLE: tuple[int, ...] = ()  # the shape of one number
+Numbers = Int[np.ndarray, " n"]
 
 
 @dataclass(frozen=True, eq=False)
-class ModelRecord:
-    """A model: `available (S, A)`, `matrices[a] (S, S)`, `rewards (S, A)`, `terminal (S)`, `initial (S)`, `discount`."""
+class Rows:
+    """Distributions: row i has the entries `ends[i] … ends[i + 1] − 1` of `column` and `chance`."""
 
-    available: Bool[np.ndarray, "S A"]
-    matrices: tuple[sp.csr_array, ...]
-    rewards: Float[np.ndarray, "S A"]
-    terminal: Float[np.ndarray, " S"]
-    initial: Float[np.ndarray, " S"]
-    discount: float
+    ends: Numbers
+    column: Numbers
+    chance: Float[np.ndarray, " m"]
+
+    @cached_property
+    def degree(self) -> Numbers:
+        """How many entries each row has."""
+        return np.diff(self.ends)
+
+    def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """All entries of some rows: the position among these, and the number of the entry."""
+        count = self.degree[rows]
+        position = np.repeat(np.arange(len(rows)), count)
+        return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.ends[rows], count)
+
+    @cached_property
+    def sums(self) -> Float[np.ndarray, " n"]:
+        """The computed sum of each row that has entries, whose error `defect_of` allows for."""
+        row = np.repeat(np.arange(len(self.degree)), self.degree)
+        return np.bincount(row, self.chance, len(self.degree))[self.degree > 0]
 
 
 @dataclass(frozen=True, eq=False)
 class ObserverRecord:
-    """What an observer receives.
+    """What an observer receives of each state of the model, or of each pair (action, state), in the order `a · S + s`.
 
-    **Attributes:** `observations`, O; `on_actions`: what it receives depends on the action; `tables`: one `(S, O)`, or one
-    for each action; `at`: those of single times, by the number of
-    the time: t is t, the last one -1, and time t if it is the last `-2 - t`; `times` at which it receives any, None for all,
-    `(-1,)` for the last alone; `silent`: the observation that it receives at other times; `sees_actions`; `sees_first`: whether
-    it receives one at time 0; `untimed`: it does not notice silent steps.
+    **Attributes:** `observations`, O; `tables`; `at (T+1)`: the number of the table of each time, -1 where `silent` is received
+    for certain; `sees_actions`; `sees_first`: whether it receives an observation at time 0; `untimed`: it does not notice
+    silent steps.
     """
 
     observations: int
-    on_actions: bool
-    tables: tuple[sp.csr_array, ...]
-    at: dict[int, tuple[sp.csr_array, ...]]
-    times: tuple[int, ...] | None
+    tables: tuple[Rows, ...]
+    at: Numbers
     silent: int
     sees_actions: bool
     sees_first: bool
@@ -56,65 +71,44 @@ class ObserverRecord:
     @property
     def varies(self) -> bool:
         """Whether what it receives after a step depends on the time."""
-        return self.times is not None or any(when not in (0, -2) for when in self.at)
-
-    @property
-    def all_tables(self) -> tuple[sp.csr_array, ...]:
-        """The tables of all times."""
-        return (*self.tables, *(table for tables in self.at.values() for table in tables))
-
-    def emitted(self, time: int, horizon: int) -> tuple[sp.csr_array, ...] | None:
-        """The tables of a time, None where the silent observation is received for certain."""
-        last = time == horizon
-        if self.times is not None and not (last if self.times == (SILENT_FOREVER,) else time in self.times):
-            return None
-        begins = time == 0 and self.on_actions  # no action leads to time 0
-        for when in (-2 - time, -1, time) if last else (time,):
-            if when in self.at and not (begins and when == -1):
-                return self.at[when]
-        return self.tables
+        return len(np.unique(self.at[1:])) > 1
 
 
 @dataclass(frozen=True, eq=False)
 class ChannelRecord:
     """A secret and the observer who wants it.
 
-    **Attributes:** `name`; `min`, `max`: bounds in bits, or None; `receives`: the number of the channel whose sequence of
-    observations its observer receives; `time` at which the secret is settled, `values`: how many it has, `label (K or 1, M,
-    S)`,
-    -1 for none; `start (S)`, `step (M, S)` of its memory; `weights (K)` of the models; `known (K, M)`: what the agent knows of
-    model and memory; `path (S)`: what a secret that is a whole path shows of each state; `believes`: its observer has a belief.
+    **Attributes:** `name`; `min`, `max`: bounds in bits, or None; `receives`: the number of its observer; `refused`: why nothing
+    can be proven of it, or empty; `kind`: `"once"`, `"path"` or `"each"`; `values`: how many the secret has; `value (N)`: what
+    it is in each hidden state at `time`, -1 for none; of a path what it shows, with a value at each time (`"each"`) that,
+    with the `weights (T+1)` of the times; with `ahead`, whether value 1 comes within so many steps. `situation (N)`:
+    `(k · M + m) · S + s` with what the channel remembers.
     """
 
     name: str
     min: float | None
     max: float | None
-    observer: ObserverRecord
     receives: int
+    refused: str
+    kind: str
     time: int
     values: int
-    label: Int[np.ndarray, "L M S"]
-    start: Int[np.ndarray, " S"]
-    step: Int[np.ndarray, "M S"]
-    weights: Float[np.ndarray, " K"]
-    known: Int[np.ndarray, "K M"]
-    path: Int[np.ndarray, " S"] | None
-    believes: bool
+    value: Numbers
+    weights: Float[np.ndarray, " T"]
+    ahead: int
+    situation: Numbers
 
 
 @dataclass(frozen=True, eq=False)
 class QuantityRecord:
-    """An expected sum that is bounded: `E[Σ_t d^t rewards + d^T terminal]`, `sign` +1 where it must be `bound` or more, −1
-    or less.
-
-    `bound` may be None, a number, or a percentage of what policies can reach. `rewards (K, S, A)`, `terminal (K, M, S)`.
-    """
+    """An expected sum that may be bounded: `E[Σ_t d^t rewards + d^T terminal]`, `sign` +1 where it must be `bound` or more, −1 or
+    less. `bound` may be None, a number, or a percentage of what policies can reach. `rewards (N, A)`, `terminal (N)`."""
 
     name: str
     sign: int
     bound: float | str | None
-    rewards: Float[np.ndarray, "K S A"]
-    terminal: Float[np.ndarray, "K M S"]
+    rewards: Float[np.ndarray, "N A"]
+    terminal: Float[np.ndarray, " N"]
     discount: float
 
     @property
@@ -125,30 +119,38 @@ class QuantityRecord:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A problem: models, channels (its own first), quantities (the return first), horizon; `digest` is its fingerprint."""
+    """A problem on the hidden states x = (model that runs, what all channels remember, state of the model), N of them.
 
-    models: tuple[ModelRecord, ...]
-    channels: tuple[ChannelRecord, ...]
-    quantities: tuple[QuantityRecord, ...]
+    **Attributes:** `moves`: of the rows `x · A + a`, none where a is not available; `starts`: x, and the probability of its model
+    and of its state; `model (N)`, `state (N)`; `cell (N)`: what the agent knows, a row of a table without memory, of which there
+    are `cells`; `observers`: each sequence of observations once; `channels`, its own first; `quantities`, the return first;
+    `agent`: the number of the observer whose observations the agent receives; `blind`: it sees nothing else; `knows_model`.
+    `problem` is the fingerprint of the problem, told and not checked here; `digest` is the hash of the record.
+    """
+
+    states: int
+    actions: int
     horizon: int
     endless: bool
+    moves: Rows
+    starts: tuple[Numbers, np.ndarray, np.ndarray]
+    model: Numbers
+    state: Numbers
+    cell: Numbers
+    cells: int
+    agent: int
+    blind: bool
+    knows_model: bool
+    observers: tuple[ObserverRecord, ...]
+    channels: tuple[ChannelRecord, ...]
+    quantities: tuple[QuantityRecord, ...]
+    problem: str
     digest: str
 
     @property
-    def states(self) -> int:
-        """S."""
-        return len(self.models[0].initial)
-
-    @property
-    def actions(self) -> int:
-        """A."""
-        return len(self.models[0].matrices)
-
-    @property
-    def knows_model(self) -> bool:
-        """Whether the agent can tell which model runs."""
-        known = [set(row.tolist()) for row in self.channels[0].known]
-        return not any(one & other for number, one in enumerate(known) for other in known[:number])
+    def size(self) -> int:
+        """N."""
+        return len(self.state)
 
     def number_of(self, name: str) -> int:
         """The number of the channel with a name, by which files of policies and people call it."""
@@ -162,281 +164,136 @@ def read_record(content: bytes) -> Record:
 
     **Raises:** `CertificateError` saying what is wrong.
     """
-    fields = _Fields(content)
-    require(fields.texts("form") == [FORM], "problem: it has an unknown form")
-    models = tuple(_read_model(fields) for _ in range(fields.count("models")))
-    sizes = {(one.rewards.shape, one.discount) for one in models}
-    require(len(sizes) == 1 and bool(models), "problem: its models are not of one size and discount")
-    (states, actions), num_models = models[0].rewards.shape, len(models)
-    shape = num_models, states, actions
-    begin = fields.place
-    observer = _read_observer(fields, states, actions)
-    own_bytes = content[begin : fields.place]
-    channels = [_read_secret(fields, "own", None, None, observer, 0, shape)]
-    horizon = fields.count("horizon", most=_MOST_STEPS)
-    threshold = fields.bound("min return")
-    over, sees = fields.texts("return over"), fields.integer("agent sees observations")
-    require(sees < 2, "problem: its agent does not see its state, and nothing can be proven of such agents yet")
-    require(over in (["horizon"], ["infinite"]), "problem: its return is over an unknown time")
-    memories = len(channels[0].step)
-    last = np.stack([np.broadcast_to(one.terminal, (memories, states)) for one in models])
-    rewards = np.stack([one.rewards for one in models])
-    quantities = [QuantityRecord("return", 1, threshold, rewards, last, models[0].discount)]
-    for _ in range(fields.count("constraints") if fields.follows("constraints") else 0):
-        quantities.append(_read_quantity(fields, (num_models, memories, states, actions)))
-    while not fields.ended:
-        channels.append(_read_channel(fields, content, own_bytes, len(channels), shape))
-    names = [one.name for one in channels]
-    require(len(set(names)) == len(names), "problem: two channels have one name")
-    for one in channels:
-        require(0 <= one.time <= horizon, f"problem: the secret of {one.name} is settled at time {one.time}")
-    digest = hashlib.sha256(content).hexdigest()
-    return Record(models, tuple(channels), tuple(quantities), horizon, over == ["infinite"], digest)
-
-
-class _Fields:
-    """The tagged fields of `problem.bin`, in the order in which they were written."""
-
-    def __init__(self, content: bytes):
-        self.content, self.place = content, 0
-
-    @property
-    def ended(self) -> bool:
-        return self.place >= len(self.content)
-
-    def follows(self, tag: str) -> bool:
-        """Whether the next field has a tag."""
-        name = tag.encode()
-        return self.content[self.place : self.place + 8 + len(name)] == len(name).to_bytes(8, "little") + name
-
-    def texts(self, tag: str) -> list[str]:
-        require(self._begin(tag) == b"s", f"problem: {tag} is no text")
-        return [self._sized().decode("utf-8", "surrogatepass") for _ in range(self._size())]
-
-    def integer(self, tag: str) -> int:
-        return int(self.integers(tag, _SINGLE).item())
-
-    def count(self, tag: str, most: int = 2**40) -> int:
-        found = self.integer(tag)
-        require(0 <= found <= most, f"problem: {tag} is {found}, expected 0 … {most}")
-        return found
-
-    def integers(self, tag: str, shape: Sequence[int | None] | None = None) -> np.ndarray:
-        return self._array(tag, b"i", shape).astype(np.int64)
-
-    def floats(self, tag: str, shape: Sequence[int | None] | None = None) -> np.ndarray:
-        found = self._array(tag, b"f", shape).astype(np.float64)
-        require(np.isfinite(found), f"problem: {tag} has a number that is not finite")
-        return found
-
-    def bound(self, tag: str) -> float | str | None:
-        """A bound that may be missing, or a percentage."""
-        kind = self._peek(tag)
-        if kind == b"-":
-            self._begin(tag)
-            return None
-        if kind != b"s":
-            return float(self.floats(tag, _SINGLE).item())
-        text = self.texts(tag)
-        share = text[0].removesuffix("%") if len(text) == 1 else ""
-        require(share.replace(".", "", 1).isascii() and _is_share(share), f"problem: {tag} is {text!r}")
-        return text[0]
-
-    def bound_is_missing(self, tag: str) -> bool:
-        """Whether a field says that there is nothing; it is then passed over."""
-        missing = self._peek(tag) == b"-"
-        if missing:
-            self._begin(tag)
-        return missing
-
-    def skip_until(self, tag: str) -> None:
-        """Pass over fields until one with a tag, or the end."""
-        while not self.ended and not self.follows(tag):
-            self._sized()
-            kind = self.content[self.place : self.place + 1]
-            self.place += 1
-            if kind == b"s":
-                for _ in range(self._size()):
-                    self._sized()
-            elif kind != b"-":
-                count = 8
-                for size in [self._size() for _ in range(self._size())]:
-                    count *= size
-                self.place += count
-            require(kind in (b"s", b"-", b"i", b"f") and self.place <= len(self.content), "problem: it ends early")
-
-    def bits(self, tag: str) -> float | None:
-        """A bound in bits that may be missing."""
-        found = self.bound(tag)
-        require(
-            found is None or (isinstance(found, float) and found >= 0), f"problem: {tag} is {found!r}, expected bits"
-        )
-        return found if isinstance(found, float) else None
-
-    def matrix(self, tag: str, states: int) -> sp.csr_array:
-        """A square table of probabilities."""
-        shape = tuple(self.integers(f"{tag}: shape", (2,)).tolist())
-        require(shape == (states, states), f"problem: {tag} has the shape {shape}")
-        ends, columns = self.integers(f"{tag}: row ends", (states + 1,)), self.integers(f"{tag}: columns", (None,))
-        values = self.floats(f"{tag}: values", columns.shape)
-        whole = ends[0] == 0 and ends[-1] == len(columns) and (np.diff(ends) >= 0).all() and (values > 0).all()
-        inside = ((columns >= 0) & (columns < states)).all()
-        require(whole and inside, f"problem: {tag} are no table of probabilities")
-        rows = np.repeat(np.arange(states), np.diff(ends))
-        require(np.diff(rows * states + columns) > 0, f"problem: {tag} have an entry twice")
-        return sp.csr_array((values, columns, ends), shape=shape)
-
-    def tables(self, tag: str, states: int, actions: int, observations: int) -> tuple[tuple[sp.csr_array, ...], bool]:
-        """Emissions on states, or on actions and next states; and which of both."""
-        found = self.floats(tag)
-        shapes = (states, observations), (actions, states, observations)
-        require(found.shape in shapes and (found >= 0).all(), f"problem: {tag} are no table of probabilities")
-        return tuple(sp.csr_array(table) for table in found.reshape(-1, states, observations)), found.ndim == 3
-
-    def _array(self, tag: str, kind: bytes, shape: Sequence[int | None] | None) -> np.ndarray:
-        require(self._begin(tag) == kind, f"problem: {tag} has numbers of another kind")
-        found = tuple(self._size() for _ in range(self._size()))
-        fits = shape is None or (
-            len(shape) == len(found) and all(want in (None, size) for want, size in zip(shape, found, strict=True))
-        )
-        require(fits, f"problem: {tag} has the shape {found}, expected {shape}")
-        count = 1
-        for size in found:
-            count *= size
-        require(count <= (len(self.content) - self.place) // 8, f"problem: it ends within {tag}")
-        end = self.place + 8 * count
-        array = np.frombuffer(self.content[self.place : end], dtype="<i8" if kind == b"i" else "<f8").reshape(found)
-        self.place = end
-        return array
-
-    def _begin(self, tag: str) -> bytes:
-        kind = self._peek(tag)
-        self.place += 8 + len(tag.encode()) + 1
-        return kind
-
-    def _peek(self, tag: str) -> bytes:
-        place, size = self.place, int.from_bytes(self.content[self.place : self.place + 8], "little")
-        found = self.content[place + 8 : place + 8 + min(size, 200)].decode("utf-8", "replace")
-        require(found == tag, f"problem: {found!r} is found where {tag!r} is expected")
-        return self.content[place + 8 + size : place + 9 + size]
-
-    def _size(self) -> int:
-        found = int.from_bytes(self.content[self.place : self.place + 8], "little")
-        self.place += 8
-        require(found <= len(self.content), "problem: it ends early")
-        return found
-
-    def _sized(self) -> bytes:
-        size = self._size()
-        self.place += size
-        require(self.place <= len(self.content), "problem: it ends early")
-        return self.content[self.place - size : self.place]
-
-
-def _is_share(text: str) -> bool:
     try:
-        return 0 <= float(text) <= 100
-    except ValueError:
-        return False
+        arrays = load(content)
+        head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["veil"]
+        form, _, text = head.partition(" ")
+        require(form == FORM, "problem: it has an unknown form")
+        return _Reader(json.loads(text), arrays).record(hashlib.sha256(content).hexdigest())
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, SafetensorError) as error:
+        if isinstance(error, CertificateError):
+            raise
+        raise CertificateError(f"problem: it cannot be read ({type(error).__name__}: {error})") from None
 
 
-def _read_model(fields: _Fields) -> ModelRecord:
-    states, actions = len(fields.texts("states")), len(fields.texts("actions"))
-    available = fields.integers("available", (states, actions)) != 0
-    matrices = tuple(fields.matrix("transitions", states) for _ in range(actions))
-    for action, matrix in enumerate(matrices):
-        moves = np.diff(matrix.indptr) > 0
-        require(
-            moves == available[:, action],
-            "problem: an action that is not available leads somewhere, or one leads nowhere",
-        )
-    require(available.any(axis=1) & (actions > 0), "problem: a state has no action")
-    rewards = fields.floats("rewards", (states, actions))
-    terminal = fields.floats("terminal rewards", (states,))
-    initial, discount = fields.floats("initial", (states,)), float(fields.floats("discount", ()))
-    require((initial >= 0).all() and 0 <= discount <= 1, "problem: its start or its discount is no probability")
-    return ModelRecord(available, matrices, rewards, terminal, initial, discount)
+class _Reader:
+    """The arrays of a file, and the part of its head that is read."""
 
+    def __init__(self, head: dict[str, Any], arrays: dict[str, np.ndarray]):
+        self.head, self.arrays = head, arrays
+        self.states, self.actions = self.count("states", 1), self.count("actions", 1)
+        self.horizon, self.size = self.count("horizon", 0, _MOST_STEPS), len(arrays["state"])
 
-def _read_observer(fields: _Fields, states: int, actions: int) -> ObserverRecord:
-    observations = len(fields.texts("observations"))
-    tables, on_actions = fields.tables("emissions", states, actions, observations)
-    sees_actions, sees_initial = (fields.integer(tag) for tag in ("sees actions", "sees initial"))
-    require({sees_actions, sees_initial} <= {0, 1}, "problem: what an observer sees is no truth value")
-    times, at, untimed, silent = None, dict[int, tuple[sp.csr_array, ...]](), False, -1
-    if fields.follows("times"):
-        times = tuple(fields.integers("times", (None,)).tolist())
-    while fields.follows("emissions at"):
-        when = fields.integer("emissions at")
-        at[when] = fields.tables("emissions then", states, actions, observations)[0]
-    if fields.follows("untimed"):
-        untimed = fields.integer("untimed") == 1
-    if fields.follows("silent"):
-        silent = fields.count("silent", observations - 1)
-    require(silent >= 0 or not (untimed or times is not None), "problem: an observer has no silent observation")
-    require(not (untimed and sees_actions), "problem: an observer without a clock sees actions")
-    first = bool(sees_initial) and (not on_actions or bool({0, -2} & set(at)))
-    return ObserverRecord(observations, on_actions, tables, at, times, silent, bool(sees_actions), first, untimed)
-
-
-def _read_secret(
-    fields: _Fields,
-    name: str,
-    least: float | None,
-    most: float | None,
-    observer: ObserverRecord,
-    receives: int,
-    shape: tuple[int, int, int],
-) -> ChannelRecord:
-    models, states, _ = shape
-    time, values = fields.count("secret: time"), len(fields.texts("secret: values"))
-    label = fields.integers("secret: label", (None, None, states))
-    start = fields.integers("secret: memory at the start", (states,))
-    step = fields.integers("secret: memory after a step", (label.shape[1], states))
-    fields.texts("secret: memories")
-    memories, weights = len(step), np.ones(1)
-    if fields.bound_is_missing("secret: weights"):
-        require(models == 1, "problem: several models run, and their probabilities are missing")
-    else:
-        weights = fields.floats("secret: weights", (models,))
-    known = fields.integers("secret: agent knows", (models, memories))
-    path = fields.integers("secret: path", (states,)) if fields.follows("secret: path") else None
-    words = f"problem: the secret of {name} has a value at every time, of which nothing can be proven yet"
-    require(not fields.follows("secret: at each time"), words)
-    good = values > 0 and len(label) in (1, models) and (label >= -1).all() and (label < values).all()
-    good &= ((start >= 0) & (start < memories)).all() and ((step >= 0) & (step < memories)).all()
-    good &= (weights >= 0).all() and (known >= 0).all() and (path is None or bool((path >= 0).all()))
-    require(good, f"problem: the secret of {name} has a number that is out of range")
-    return ChannelRecord(
-        name, least, most, observer, receives, time, values, label, start, step, weights, known, path, False
-    )  # fmt: skip
-
-
-def _read_quantity(fields: _Fields, shape: tuple[int, int, int, int]) -> QuantityRecord:
-    models, memories, states, actions = shape
-    (name,), sign = fields.texts("constraint"), fields.integer("constraint: sign")
-    require(sign in (-1, 1), "problem: a constraint has no sign")
-    bound = fields.bound("constraint: bound")
-    require(bound is not None, "problem: a constraint has no bound")
-    rewards = fields.floats("constraint: rewards", (models, states, actions))
-    terminal = fields.floats("constraint: terminal rewards", (models, memories, states))
-    discount = float(fields.floats("constraint: discount", ()))
-    require(0 <= discount <= 1, "problem: a discount is outside 0 … 1")
-    return QuantityRecord(name, sign, bound, rewards, terminal, discount)
-
-
-def _read_channel(
-    fields: _Fields, content: bytes, own: bytes, number: int, shape: tuple[int, int, int]
-) -> ChannelRecord:
-    (name,), least, most = fields.texts("pair"), fields.bits("pair: min"), fields.bits("pair: max")
-    other = fields.follows("pair: apart")
-    if other:
-        fields.integer("pair: apart")
-    begin = fields.place
-    observer = _read_observer(fields, *shape[1:])
-    receives = 0 if content[begin : fields.place] == own and not other else number
-    found = _read_secret(fields, name, least, most, observer, receives, shape)
-    if not fields.follows("belief: doubt"):
+    def count(self, name: str, least: int = 0, most: int = _MOST, head: dict[str, Any] | None = None) -> int:
+        found = (self.head if head is None else head)[name]
+        require(type(found) is int and least <= found <= most, f"problem: {name} is {found!r}")
         return found
-    fields.skip_until("pair")  # its loss is no entropy, and nothing is proven of it
-    return ChannelRecord(**{**found.__dict__, "believes": True})
+
+    @staticmethod
+    def flag(head: dict[str, Any], name: str) -> bool:
+        require(type(head[name]) is bool, f"problem: {name} is no truth value")
+        return head[name]
+
+    def integers(self, name: str, low: int, high: int, length: int | None = None) -> Numbers:
+        found = read_integers(self.arrays[name], low, high, 1, f"problem: {name}")
+        require(length is None or len(found) == length, f"problem: {name} has {len(found)} numbers, expected {length}")
+        return found
+
+    def floats(self, name: str, *shape: int) -> np.ndarray:
+        found = read_floats(self.arrays[name], len(shape), f"problem: {name}")
+        require(found.shape == shape and np.isfinite(found).all(), f"problem: {name} has another shape than {shape}")
+        return found
+
+    def rows(self, name: str, rows: int, columns: int) -> Rows:
+        ends = self.integers(f"{name}.ends", 0, _MOST, rows + 1)
+        column = self.integers(f"{name}.column", 0, columns)
+        chance, whole = self.floats(f"{name}.chance", len(column)), ends[0] == 0 and ends[-1] == len(column)
+        require(whole and (np.diff(ends) >= 0).all() and (chance > 0).all(), f"problem: {name} are no distributions")
+        key = np.repeat(np.arange(rows), np.diff(ends)) * columns + column
+        require(np.diff(key) > 0, f"problem: {name} have an entry twice")
+        return Rows(ends, column, chance)
+
+    def record(self, digest: str) -> Record:
+        head, size = self.head, self.size
+        moves = self.rows("moves", size * self.actions, size)
+        require((moves.degree.reshape(size, -1) > 0).any(axis=1), "problem: a state has no action")
+        starts = self.integers("starts", 0, size)
+        factors = [self.floats(f"starts.{name}", len(starts)) for name in ("model", "state")]
+        require(np.array(factors) > 0, "problem: a start has no probability")
+        observers = tuple(self.observer(one, f"observers.{n}.") for n, one in enumerate(head["observers"]))
+        channels = tuple(self.channel(one, f"channels.{n}.", len(observers)) for n, one in enumerate(head["channels"]))
+        require(len({one.name for one in channels}) == len(channels) > 0, "problem: two channels have one name")
+        quantities = tuple(self.quantity(one, f"quantities.{n}.") for n, one in enumerate(head["quantities"]))
+        require(quantities[0].name == "return" and quantities[0].sign == 1, "problem: it has no return")
+        cells = self.count("cells", 1)
+        return Record(
+            states=self.states,
+            actions=self.actions,
+            horizon=self.horizon,
+            endless=self.flag(head, "endless"),
+            moves=moves,
+            starts=(starts, factors[0], factors[1]),
+            model=self.integers("model", 0, size, size),
+            state=self.integers("state", 0, self.states, size),
+            cell=self.integers("cell", 0, cells, size),
+            cells=cells,
+            agent=self.count("agent", 0, len(observers) - 1),
+            blind=self.flag(head, "blind"),
+            knows_model=self.flag(head, "knows_model"),
+            observers=observers,
+            channels=channels,
+            quantities=quantities,
+            problem=str(head["problem"]),
+            digest=digest,
+        )
+
+    def observer(self, head: dict[str, Any], own: str) -> ObserverRecord:
+        observations, tables = self.count("observations", 1, _MOST, head), list[Rows]()
+        for n in range(self.count("tables", 1, _MOST, head)):
+            rows = len(self.arrays[f"{own}tables.{n}.ends"]) - 1
+            require(rows in (self.states, self.actions * self.states), "problem: emissions are of another size")
+            tables.append(self.rows(f"{own}tables.{n}", rows, observations))
+            require(tables[-1].degree > 0, "problem: a state shows nothing")
+        at, silent = self.integers(f"{own}at", -1, len(tables), self.horizon + 1), head["silent"]
+        sees_actions, sees_first, untimed = (self.flag(head, one) for one in ("sees_actions", "sees_first", "untimed"))
+        good = type(silent) is int and (0 if untimed or (at < 0).any() else -1) <= silent < observations
+        require(good, "problem: an observer has no silent observation")
+        require(not (untimed and sees_actions), "problem: an observer without a clock sees actions")
+        return ObserverRecord(observations, tuple(tables), at, silent, sees_actions, sees_first, untimed)
+
+    def channel(self, head: dict[str, Any], own: str, observers: int) -> ChannelRecord:
+        kind, values, weights = head["kind"], self.count("values", 1, _MOST, head), np.zeros(0)
+        require(kind in ("once", "path", "each"), f"problem: a secret is of the kind {kind!r}")
+        least, most = head["min"], head["max"]
+        require(
+            all(one is None or (is_finite(one) and one >= 0) for one in (least, most)), "problem: bounds are no bits"
+        )
+        if kind == "each":
+            weights = self.floats(f"{own}weights", self.horizon + 1)
+            require((weights >= 0).all() and weights.any(), "problem: weights of times are below zero")
+        return ChannelRecord(
+            name=str(head["name"]),
+            min=least,
+            max=most,
+            receives=self.count("receives", 0, observers - 1, head),
+            refused=str(head["refused"]),
+            kind=kind,
+            time=self.count("time", 0, self.horizon, head),
+            values=values,
+            value=self.integers(f"{own}value", 0 if kind == "each" else -1, values, self.size),
+            weights=weights,
+            ahead=self.count("ahead", 0, _MOST, head),
+            situation=self.integers(f"{own}situation", 0, _MOST, self.size),
+        )
+
+    def quantity(self, head: dict[str, Any], own: str) -> QuantityRecord:
+        bound, discount, sign = head["bound"], head["discount"], head["sign"]
+        share = bound.removesuffix("%") if isinstance(bound, str) else ""
+        plain = share.replace(".", "", 1)
+        right = bound is None or is_finite(bound) or (plain.isascii() and plain.isdigit() and float(share) <= 100)
+        require(right, f"problem: a bound is {bound!r}")
+        require(is_finite(discount) and 0 <= discount <= 1, "problem: a discount is outside 0 … 1")
+        require(type(sign) is int and sign in (-1, 1), "problem: a constraint has no sign")
+        rewards = self.floats(f"{own}rewards", self.size, self.actions)
+        terminal = self.floats(f"{own}terminal", self.size)
+        return QuantityRecord(str(head["name"]), sign, bound, rewards, terminal, float(discount))

@@ -11,12 +11,12 @@ The draws are the verifier's, so nothing in a certificate can influence them.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.clock import UNLIMITED, Clock
 from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero, natural_log
 from .arithmetic import UNIT, defect_of, gamma, group, require
@@ -25,10 +25,12 @@ from .checked_problem import CheckedProblem
 from .forward import MOST_MOVES
 from .policy_values import PolicyContent
 
+if TYPE_CHECKING:
+    from ..common.clock import Clock
+
 DOUBT = 1e-6
 """What is left of 1 by the confidence of a certificate, for all of its statistical claims together."""
 ROUNDS = 3  # of draws until a claim is borne out, each with four times the sequences of the one before
-MOST_SEQUENCES = 10**7
 _MOST_KEPT = 2**24  # entries of all steps that are kept between batches
 _MOST_NUMBERS = 2**24  # of the messages of a batch, 128 MiB
 _LARGEST_BATCH = 256  # whose messages stay in the cache of a processor
@@ -65,7 +67,8 @@ class _Step:
     """The moves of one decision between the entries (memory, x, z) that are reached, in the order of the entries they leave.
 
     `source`, `target`: entries before and after; `event` of the observer; `ends`: running sums of the probabilities;
-    `tables`: for each event the moves as a table `(after, before)`; `size`: how many entries there are after.
+    `tables`: for each event the moves as a table `(after, before)`; `size`: how many entries there are after; `x` of the
+    entries before.
     """
 
     source: Int[np.ndarray, " m"]
@@ -74,6 +77,7 @@ class _Step:
     ends: Float[np.ndarray, " m"]
     tables: dict[int, sp.csr_array]
     size: int
+    x: Int[np.ndarray, " n"]
 
 
 class Sampler:
@@ -104,11 +108,13 @@ class Sampler:
         slack = 1e-12 * (abs(low) + abs(high))
         return low - slack, high + slack
 
-    def draw(self, count: int, random: np.random.Generator, clock: Clock = UNLIMITED) -> Float[np.ndarray, " n"]:
+    def draw(self, count: int, random: np.random.Generator, clock: "Clock | None" = None) -> Float[np.ndarray, " n"]:
         """So many draws of the bits that are left. **Raises:** `OutOfTime`; `TooLargeError` where a step has too many moves."""
         problem = self.problem
         if problem.path is not None and not (problem.tells_state and self.policy.nodes == 1):
             raise TooLargeError("a path that does not tell the hidden state has too many values to be filtered")
+        if problem.each is not None and problem.each.ahead:
+            raise TooLargeError("values that lie ahead are not filtered")
         found = list[np.ndarray]()
         while count > 0:
             found.append(self._run(min(count, self.batch), random, clock))
@@ -120,7 +126,7 @@ class Sampler:
         """How many sequences are followed at a time."""
         return min(_LARGEST_BATCH, max(1, _MOST_NUMBERS // max(1, self.problem.size)))
 
-    def earn(self, count: int, random: np.random.Generator, clock: Clock = UNLIMITED) -> Float[np.ndarray, "K n"]:
+    def earn(self, count: int, random: np.random.Generator, clock: "Clock | None" = None) -> Float[np.ndarray, "K n"]:
         """So many draws of what a run pays of each quantity. **Raises:** `OutOfTime`."""
         problem, policy = self.problem, self.policy
         require(not problem.endless, "sequences: the return is over an infinite horizon")
@@ -130,7 +136,8 @@ class Sampler:
         memory, z = policy.remembers(0, x, x, x, seen), problem.settled(0, x, 0 * x)
         sums, totals, known = np.zeros((len(problem.paid), count)), np.zeros(0), None
         for time in range(problem.horizon):
-            clock.check()
+            if clock:
+                clock.check()
             if problem.at(time + 1) is not known:
                 known = problem.at(time + 1)
                 totals = np.append(0.0, np.cumsum(known.chance))
@@ -151,7 +158,7 @@ class Sampler:
             sums[k] += one.discount**problem.horizon * one.given[1][x]
         return sums
 
-    def _run(self, size: int, random: np.random.Generator, clock: Clock) -> Float[np.ndarray, " n"]:
+    def _run(self, size: int, random: np.random.Generator, clock: "Clock | None") -> Float[np.ndarray, " n"]:
         """The entropy that is left after each of some sequences."""
         problem = self.problem
         x, events, mass = problem.start
@@ -165,14 +172,25 @@ class Sampler:
             weights = np.bincount(number[event == one], mass[event == one], len(index))
             message[:, seen == one] = weights[:, None]
         message /= message.sum(axis=0)
-        spent = None if problem.path is None else np.zeros_like(message)
-        for step in self._walk(entries):
-            clock.check()
+        spent, found = None if problem.path is None else np.zeros_like(message), np.zeros(size)
+        for time, step in enumerate(self._walk(entries)):
+            if clock:
+                clock.check()
+            found += self._now(time, message, step.x)
             at, seen = _moved(step, at, random)
             message, spent = _filtered(step, seen, message, spent)
+        if problem.each is not None:
+            return found + self._now(problem.horizon, message, self._last[1])
         if spent is None:
             return _entropies(message, problem.value_of(problem.asked[0], self._last[2]))
         return (message * (spent - log2_or_zero(message))).sum(axis=0)
+
+    def _now(self, time: int, message: np.ndarray, x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " B"] | float:
+        """What counts at a time of a secret that has a value at every time."""
+        each = self.problem.each
+        return (
+            0.0 if each is None or not each.weights[time] else each.weights[time] * _entropies(message, each.value[x])
+        )
 
     def _walk(self, entries: tuple[np.ndarray, ...]) -> Iterator[_Step]:
         """The steps, made anew for each batch unless they are small enough to be kept."""
@@ -217,7 +235,7 @@ def _step(
     for kind, part in zip(kinds.tolist(), np.split(order, begins[1:]), strict=True):
         shape = len(index), len(x)
         tables[kind] = sp.csr_array((chance[part], (number[part], position[part])), shape=shape)
-    step = _Step(position, number, watched, np.cumsum(chance), tables, len(index))
+    step = _Step(position, number, watched, np.cumsum(chance), tables, len(index), x)
     return step, (after[index], y[index], value[index])
 
 

@@ -12,8 +12,10 @@ from ..problem.problem import Problem
 from .agent_file import read_agent
 from .certificate import Certificate
 from .checking import Draws, Verification, check
-from .described import described, policy_words, record_of
+from .compiled import record_of
+from .described import described, policy_words
 from .record import read_record
+from .words import check_words
 
 
 def verify(
@@ -47,13 +49,16 @@ def verify(
     draws = _draws(confidence, sequences, seed)
     check_scenario(certificate, problem, policy)
     agent, register = described(problem, policy)
-    return check(certificate, record_of(problem), agent, register, draws)
+    found = check(certificate, record_of(problem), agent, register, draws)
+    check_words(certificate, record_of(problem))
+    return found
 
 
 def check_scenario(certificate: Certificate, problem: Problem, policy: Policy) -> None:
     """Raise `CertificateError` unless a certificate is about a problem and a policy: by their hashes, and by what the policy
     remembers in the problem. No number is recomputed."""
-    expected = {"problem_hash": fingerprint(problem), "policy_class": policy_words(problem, policy)}
+    expected = {"problem_hash": fingerprint(problem), "record_hash": record_of(problem).digest}
+    expected["policy_class"] = policy_words(problem, policy)
     expected["policy_hash"] = policy.on(problem).digest()
     for name, value in expected.items():
         found = getattr(certificate, name)
@@ -81,7 +86,10 @@ def verify_files(
         content = read_whole(problem)
     except OSError as error:
         raise CertificateFileError(f"{problem} cannot be read: {error.strerror}") from None
-    return check(certificate, read_record(content), read_agent(policy), certificate.register, draws, clock)
+    record = read_record(content)
+    found = check(certificate, record, read_agent(policy), certificate.register, draws, clock)
+    check_words(certificate, record)
+    return found
 
 
 def _draws(confidence: object, sequences: int | None, seed: int | None) -> Draws:

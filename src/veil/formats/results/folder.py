@@ -1,7 +1,6 @@
 """Result folders: the problem, the policy, the history, the certificate, and one JSON document about them all."""
 
 import hashlib
-import io
 import os
 import secrets
 import shutil
@@ -14,13 +13,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ...common.checks import Defects
-from ...common.errors import InputError
+from ...common.errors import InputError, TooLargeError
 from ...common.files import check_replaceable, locked, read_whole, write_whole
 from ...planning.solution import History, Solution
 from ...policy.policy import Policy
-from ...problem.fingerprint import fingerprint, write_content
+from ...problem.fingerprint import fingerprint
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate
+from ...proof.compiled import content_of
 from ..documents import json_text, refuse_document
 from ..policies.files import load_policy
 from .document import ResultDocument, decoded, result_document
@@ -40,7 +40,7 @@ _MARKERS = {  # what every such file contains that veil wrote
     POLICY: b"veil-policy-",
     HISTORY: ",".join(COLUMNS).encode(),
     SCENARIO: MARKER,
-    PROBLEM: b"veil problem, form ",
+    PROBLEM: b"veil-record-",
     CERTIFICATE: b"veil-certificate-",
 }
 
@@ -262,19 +262,12 @@ def _write_files(staging: Path, folder: Path, problem: Problem, solution: Soluti
 
 
 def problem_content(problem: Problem) -> bytes | None:
-    """The bytes that the problem's fingerprint is a hash of; None where there are more than 256 MiB."""
-    content = io.BytesIO()
-
-    def write(part: bytes) -> None:
-        if content.tell() + len(part) > _MOST_CONTENT:
-            raise OverflowError
-        content.write(part)
-
+    """The arrays that verifiers read; None where they are more than 256 MiB."""
     try:
-        write_content(problem, write)
-    except OverflowError:
+        content = content_of(problem)
+    except TooLargeError:
         return None
-    return content.getvalue()
+    return content if len(content) <= _MOST_CONTENT else None
 
 
 def _staging(parent: Path, name: str) -> Path:

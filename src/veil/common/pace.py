@@ -1,0 +1,34 @@
+"""Refuses a step of some work that would end after the deadline, forecast from the step before it."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .clock import Clock
+
+_MEASURABLE_SECONDS = 0.01  # of a step, from which its pace is known
+
+
+class Pace:
+    """The pace of some work.
+
+    **Arguments:** `clock`, None for work without a limit; `seconds`: a forecast for one unit of work, until a step was long
+    enough to be measured.
+    """
+
+    def __init__(self, clock: "Clock | None", seconds: float):
+        self.clock, self.seconds = clock, seconds
+
+    @contextlib.contextmanager
+    def step(self, units: float) -> Iterator[None]:
+        """A step of so many units of work. **Raises:** `OutOfTime`, before the step."""
+        if self.clock is None:
+            yield
+            return
+        self.clock.check(ahead=self.seconds * units)
+        begin = self.clock.spent
+        yield
+        spent = self.clock.spent - begin
+        if spent > _MEASURABLE_SECONDS and units > 0:
+            self.seconds = spent / units
