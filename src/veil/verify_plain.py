@@ -381,9 +381,9 @@ class Arena:
 
 
 class Policy:
-    """A policy by its file; its hash is that of its kind and all numbers in 64 bits. With a memory, or for an agent that does not
-    see its state, `register` (of the certificate) says what it remembers; a history policy acts on what the observers of the
-    channels `sees` receive."""
+    """A policy by its file; its hash is that of its kind and all numbers in 64 bits. With a memory, or for an agent that does
+    not see its state, `register` (of the certificate) says what it remembers; a history policy acts on what the observers of
+    the channels `sees` receive."""
 
     def __init__(self, path, register):
         metadata, arrays = safetensors(read(path))
@@ -531,7 +531,7 @@ class HistoryAgent:
 
 
 class Run:
-    """A policy in an arena. Its entries (memory, x, z) have numbers; of a path that events do not tell, z is all that it showed."""
+    """A policy in an arena. Its entries (memory, x, z) have numbers; of a path that events do not tell, z is all it showed."""
 
     def __init__(self, arena, policy):
         self.arena, record = arena, arena.record
@@ -708,8 +708,8 @@ def mean(parts):
 
 
 def continuation(arena, values, sign=1):
-    """What is earned after the horizon by the best continuation, as claimed, and a bound on its error; with sign −1 by the worst,
-    below zero."""
+    """What is earned after the horizon by the best continuation, as claimed, and a bound on its error; with sign −1 what is
+    lost by the worst."""
     worst, quantity = Fraction(0), arena.record.quantities[0]
     require(len(values) == 2 and len(values[0]) == len(values[1]) == arena.record.size, "values: of another size")
     exact = [number(one, "values") for one in values[0 if sign > 0 else 1]]
@@ -757,7 +757,7 @@ class Guesses:
             self.costs.append({time: self.priced(part, weight) for time, part in self.parts(own, arrays).items()})
 
     def graph(self, rule, own, arrays):
-        """The tables of a graph: from a node (0 at first) by an event to the next. Late, a step is made before the first event."""
+        """The tables of a graph: from a node (0 at first) by an event to the next. Late, a step comes before any event."""
         observer, first = self.arena.observers[self.arena.place[rule["channel"]]], arrays[own + "first"]
         require(len(first) == (observer.size if observer.sees_first else 1), "a rule's graph is of another size")
         start = [[first[0]] * observer.events if self.arena.late and not observer.sees_first else first]

@@ -2,12 +2,22 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .clock import Clock
+from typing import Protocol
 
 _MEASURABLE_SECONDS = 0.01  # of a step, from which its pace is known
+
+
+class Watch(Protocol):
+    """What loops need of a clock."""
+
+    @property
+    def spent(self) -> float:
+        """Seconds since it was started."""
+        ...
+
+    def check(self, ahead: float = 0.0) -> None:
+        """Raise `OutOfTime` where the work has to end now, or would pass the deadline with `ahead` more seconds of it."""
+        ...
 
 
 class Pace:
@@ -17,7 +27,7 @@ class Pace:
     enough to be measured.
     """
 
-    def __init__(self, clock: "Clock | None", seconds: float):
+    def __init__(self, clock: Watch | None, seconds: float):
         self.clock, self.seconds = clock, seconds
 
     @contextlib.contextmanager

@@ -4,20 +4,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..common.pace import Watch
 from .arithmetic import FLOOR, LARGEST, UNIT, gamma, require
 from .checked_problem import Bounds, CheckedProblem, Moves
 from .claims import ObserverRule, ProvenBound
 from .path_rules import KRAFT_MARGIN, checked_path, path_costs
 from .prices import Lagrangian
 from .reading import is_finite, read_floats, read_integers
-
-if TYPE_CHECKING:
-    from ..common.clock import Clock
 
 LARGEST_WEIGHT = 1e6  # of a channel, far above every price that a bound on bits has
 _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
@@ -47,7 +44,7 @@ def rule_bound(
     values: Float[np.ndarray, "2 N"] | None,
     kept: Mapping[int, float] | None = None,
     factors: tuple[float, ...] = (),
-    clock: "Clock | None" = None,
+    clock: Watch | None = None,
 ) -> float:
     """`U(q,λ) = max_π E_π[Σ_j w_j cost_j(M_j,Z_j) + Σ_k λ_k s_k (G_k − δ_k)] − Σ_j w_j h_j`, rounded up: an upper bound on the
     least opacity of the hidden channels over all policies that meet every constraint `s_k E[G_k] ≥ s_k δ_k`, where `s_k` is
@@ -55,17 +52,18 @@ def rule_bound(
 
     Every (nodes, x, z) that some policy reaches is listed layer by layer; then
     `W_T = Σ_j w_j cost_j + Σ_k λ_k s_k d_k^T v_k(x)` and
-    `W_t(m,x,z) = max_a [Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a) + Σ P(x'|x,a) b(e|a,x') W_{t+1}(m',x',z')]` go back over them. The bound is
-    infinite where a graph has no node, or a rule no cost, for something reachable. For a whole path each move also pays
-    `−log2 q_t(x|x',m')`, and the end `−log2 q_T(x|m)`: `H(X_0 … X_T|Y) ≤ E[−log2 q_T − Σ_t log2 q_t]` for every policy.
+    `W_t(m,x,z) = max_a [Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a) + Σ P(x'|x,a) b(e|a,x') W_{t+1}(m',x',z')]` go back over them. The
+    bound is infinite where a graph has no node, or a rule no cost, for something reachable. For a whole path each move also
+    pays `−log2 q_t(x|x',m')`, and the end `−log2 q_T(x|m)`: `H(X_0 … X_T|Y) ≤ E[−log2 q_T − Σ_t log2 q_t]` for every policy.
 
     With `problem.delay` the maximum is over agents that learn each observation one step late: m is then the node before the
     observation of x, and `W_T(m,x,z) = Σ_o b(o|x) w(m',z) + …`. The weights of hidden channels sum to one or more, so that the
     sum is at least the least of them; that of a channel which must keep bits has any weight.
 
     **Arguments:** `problem`: of the channels of the rules, in their order; `bounds`, δ_k, that of the return first; `values`,
-    `(2, N)`: what is earned after T, for an infinite return, and for its negative; `factors`: as in `Lagrangian`; `kept`: h_j of the channels that are not hidden and must keep some
-    bits, by number; all others of the bound are hidden. `clock`: checked about every second.
+    `(2, N)`: what is earned after T, for an infinite return, and for its negative; `kept`: h_j of the channels that are not
+    hidden and must keep some bits, by number; all others of the bound are hidden. `factors`: as in `Lagrangian`; `clock`:
+    checked about every second.
 
     Example: the problem of `CheckedProblem` with T = 1, its secret the last state, and an observer who remembers nothing
     and holds both values for equally likely: `first = [0]`, `following = ([[0, 0]],)`, `costs = [[1, 1]]`, λ = 0. Layer 0
@@ -134,7 +132,7 @@ def rule_bound(
 def continuation_values(
     problem: CheckedProblem, values: Float[np.ndarray, "2 N"] | None, sign: int = 1
 ) -> tuple[Float[np.ndarray, " N"], float]:
-    """What is earned after T by continuing for the return, or against it: the claimed values v of x, and a bound on their error.
+    """What is earned after T by continuing for the return, or against it: the claimed values v, and a bound on their error.
 
     `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`: wrong values widen the bounds, and cannot make them false.
     """

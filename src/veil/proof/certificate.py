@@ -38,8 +38,8 @@ class Certificate(Claim, Value):
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
     - `values`: what is earned after the horizon, for an infinite return; `register`: what a policy remembers.
-    - `problem_hash`, `record_hash`, `policy_hash`, `versions`; `claim`: the claim in words; `seal`: a hash of what no computation
-      checks.
+    - `problem_hash`, `record_hash`, `policy_hash`, `versions`; `claim`: the claim in words; `seal`: a hash of what no
+      computation checks.
     """
 
     best_known: float | None

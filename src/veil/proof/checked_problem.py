@@ -78,14 +78,14 @@ class CheckedProblem:
     """The starts and moves of a problem as lists, on the hidden states x of its record.
 
     **Attributes:** `start`: `(x, events, probability)`, with one column of events for each observer; `at(time)`: the `Moves`
-    that arrive at a time. `observers`, each sequence of observations once, and `place[channel]`: which of them that of a channel
-    is. `terms`: the most moves of one (x, a), or observations of one x. For each x: `available (N, A)`. `labels`: the secrets
-    that are asked about, each once, and `digit[channel]`: which is that of a channel. The value z has a digit for each, 0 before
-    it is settled; `values`: how many z there are. `secret_time`: of the first. `paid`: what is bounded, the return first.
-    `endless`: the return is over an infinite horizon. `most_bits`: no less than the secret can hide. `defect` is ρ of all
-    distributions. Where the secret is a whole path, `path (N)` is what it shows of x, and `tells_state`: path and events tell
-    every x. `each`: the secret that has a value at every time, or None. `untimed`: an observer has no clock. The events are
-    those of one who has, who knows at least as much: bounds from below hold for both.
+    that arrive at a time. `observers`, each sequence of observations once, and `place[channel]`: which of them that of a
+    channel is. `terms`: the most moves of one (x, a), or observations of one x. For each x: `available (N, A)`. `labels`: the
+    secrets that are asked about, each once, and `digit[channel]`: which is that of a channel. The value z has a digit for each,
+    0 before it is settled; `values`: how many z there are. `secret_time`: of the first. `paid`: what is bounded, the return
+    first. `endless`: the return is over an infinite horizon. `most_bits`: no less than the secret can hide. `defect` is ρ of
+    all distributions. Where the secret is a whole path, `path (N)` is what it shows of x, and `tells_state`: path and events
+    tell every x. `each`: the secret that has a value at every time, or None. `untimed`: an observer has no clock. The events
+    are those of one who has, who knows at least as much: bounds from below hold for both.
 
     Example: one model, one action, a memoryless secret; state 0 goes to 0 or 1 with probability 1/2, state 1 stays; the
     observer sees 0 in state 0, and in state 1 it sees 0 or 1 with probabilities 1/4 and 3/4; the start is state 0. Then
@@ -290,7 +290,9 @@ def can_delay(record: Record, asked: tuple[int, ...] = (0,)) -> bool:
     """Whether agents that learn observations late are covered: these depend on the state alone, and the secret is settled
     once."""
     observer = record.observers[record.channels[0].receives]
-    plain = len(observer.tables) == 1 and len(observer.tables[0].degree) == record.states and (observer.at >= 0).all()
+    plain = (
+        len(observer.tables) == 1 and len(observer.tables[0].degree) == record.states and bool((observer.at >= 0).all())
+    )
     return asked == (0,) and plain and not observer.sees_actions and record.channels[0].kind == "once"
 
 

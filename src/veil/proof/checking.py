@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..common.errors import CertificateError, InputError
+from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import UNIT, require
 from .attainable import attainable, rounding_of
@@ -29,9 +29,6 @@ from .form import check_form
 from .policy_values import PolicyValues, policy_values
 from .record import Record
 from .sampling import DOUBT, ROUNDS, Interval, Sampler, interval
-
-if TYPE_CHECKING:
-    from ..common.clock import Clock
 
 _SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
 
@@ -65,8 +62,8 @@ class Verification:
     """What was recomputed.
 
     **Attributes:** `channels`: for each channel of the certificate, by number, the values of the policy that are proven;
-    `uppers`: each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of the
-    channel.
+    `uppers`: each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of
+    the channel.
     """
 
     channels: dict[int, PolicyValues]
@@ -99,7 +96,7 @@ def check(
     agent: Agent,
     register: Register | None,
     draws: Draws | None = None,
-    clock: "Clock | None" = None,
+    clock: Watch | None = None,
 ) -> Verification:
     """Recompute what a certificate claims of a policy in a problem.
 
@@ -120,7 +117,7 @@ class _Check:
     """The check of one certificate."""
 
     def __init__(
-        self, claim: Claim, record: Record, agent: Agent, register: Register | None, draws: Draws, clock: "Clock | None"
+        self, claim: Claim, record: Record, agent: Agent, register: Register | None, draws: Draws, clock: Watch | None
     ):
         self.claim, self.record, self.policy, self.draws, self.clock = claim, record, (agent, register), draws, clock
         self.heard = channels_heard(record, agent, register)

@@ -13,9 +13,9 @@ class ProvenQuantity:
     """What is claimed of a quantity under the policy; the return is the first of a certificate.
 
     **Attributes:** `name`; `relation`, `"≥"` or `"≤"`; `bound`, a number, also where a percentage was asked for, None where
-    there is none; `value` of the quantity, within `error`; `met`: it is within its bound, without a tolerance. `sequences`: 0 where
-    this is proven; otherwise it holds with confidence, over so many of the verifier's own draws. `factor`: by which the quantity
-    counts in the objective, beside the bits.
+    there is none; `value` of the quantity, within `error`; `met`: it is within its bound, without a tolerance. `sequences`: 0
+    where this is proven; otherwise it holds with confidence, over so many of the verifier's own draws. `factor`: by which the
+    quantity counts in the objective, beside the bits.
     """
 
     name: str
@@ -177,8 +177,8 @@ class Claim:
     """What a verifier checks of a certificate: lists of items, and what they are about.
 
     **Attributes:** `goal` "opaque": the policy hides at least `lower`, and no policy more than `upper`; "transparent": it hides
-    at most `upper`. `hidden`: the numbers of the channels whose least is bounded; `quantities`, the return first; `channels`, the
-    own one first; `bounds` over all policies. `problem_hash`: the fingerprint of the problem, `record_hash` of its arrays,
+    at most `upper`. `hidden`: the numbers of the channels whose least is bounded; `quantities`, the return first; `channels`,
+    the own one first; `bounds` over all policies. `problem_hash`: the fingerprint of the problem, `record_hash` of its arrays,
     `policy_hash`. `values (2, N)`: what is earned after the horizon for an infinite return, and for its negative; `register`:
     what the policy remembers.
     """

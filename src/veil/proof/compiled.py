@@ -1,5 +1,7 @@
-"""The mapping from a problem to the plain arrays that the verifier reads (`record.py`). Hashes tell whether a record is that of a
-problem: of the bytes that are written here, and of the problem's own content."""
+"""The mapping from a problem to the plain arrays that the verifier reads (`record.py`).
+
+Hashes tell whether a record is that of a problem: of the bytes that are written here, and of the problem's own content.
+"""
 
 import json
 import math

@@ -2,22 +2,18 @@
 
 import copy
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.errors import TooLargeError
 from ..common.logs import log2_of_count, log2_or_zero
-from ..common.pace import Pace
+from ..common.pace import Pace, Watch
 from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group
 from .checked_policy import CheckedPolicy
 from .checked_problem import CheckedProblem, Moves, Paid
 from .entropy import Entropy, conditional_entropy
 from .merging import merge_histories
-
-if TYPE_CHECKING:
-    from ..common.clock import Clock
 
 MOST_MOVES = 2**25  # of one step, at about 80 bytes each
 _SECONDS_A_MOVE = 4e-7  # of a step, with its sorting: measured on one core
@@ -72,7 +68,7 @@ class ForwardPass:
         self,
         problem: CheckedProblem,
         policy: CheckedPolicy,
-        clock: "Clock | None",
+        clock: Watch | None,
         most_moves: int,
         *,
         apart: bool,

@@ -3,13 +3,12 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from ..common.exact import always_met
-from ..common.values import Value
+from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import FLOOR, TINY, UNIT, discount_power, gamma, require
 from .backward import continuation_values
@@ -19,9 +18,6 @@ from .claims import Register
 from .exact_return import exact_return
 from .forward import MOST_MOVES, ForwardPass, Sum
 
-if TYPE_CHECKING:
-    from ..common.clock import Clock
-
 _MOST_STEPS = 20_000  # of a sum over an infinite horizon
 _NEGLIGIBLE = 1e-13  # discount^t at which that sum is cut; the rest is bounded
 
@@ -29,8 +25,8 @@ PolicyContent = tuple[Agent, Register | None]
 """A policy, and what it remembers."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ProvenValue(Value):
+@dataclass(frozen=True, eq=False)
+class ProvenValue:
     """A quantity under a policy, within `error`; `met`: it is proven to be within its bound."""
 
     value: float
@@ -38,8 +34,8 @@ class ProvenValue(Value):
     met: bool
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PolicyValues(Value):
+@dataclass(frozen=True, eq=False)
+class PolicyValues:
     """What is proven of a policy: its opacity lies between `lower` and `upper`; `quantities`, the return first.
 
     Where a part was not asked for, the bounds are those of every policy, or there are no quantities.
@@ -65,7 +61,7 @@ def policy_values(
     bounds: Bounds = (),
     goal: str = "opaque",
     merge: int = 0,
-    clock: "Clock | None" = None,
+    clock: Watch | None = None,
     most_moves: int = MOST_MOVES,
     quantities: bool = True,
     bits: bool = True,
@@ -122,7 +118,7 @@ def policy_values(
 
 
 def _bits_at_every_time(
-    problem: CheckedProblem, policy: PolicyContent, ways: tuple[int, float, int, str, int], clock: "Clock | None"
+    problem: CheckedProblem, policy: PolicyContent, ways: tuple[int, float, int, str, int], clock: Watch | None
 ) -> tuple[float, float]:
     """Bounds on `Σ_t w_t H(Z_t | Y_0:t)`: by all histories, or at each time t by those since time t − left, at which the
     observer is told (memory, x), or forgets all that it has seen."""
@@ -156,7 +152,7 @@ def quantities_of(
     policy: PolicyContent,
     values: Float[np.ndarray, "2 N"] | None,
     bounds: Bounds,
-    clock: "Clock | None" = None,
+    clock: Watch | None = None,
 ) -> tuple[ProvenValue, ...]:
     """The quantities alone, as in `policy_values`. **Raises:** the same."""
     read = read_policy(problem, *policy)

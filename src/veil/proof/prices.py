@@ -10,10 +10,11 @@ from .checked_problem import Bounds, CheckedProblem, Paid
 
 
 class Lagrangian:
-    """What the prices of an observer and the objective pay: `Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a)` for a decision, and for the last x.
+    """What the prices and the objective pay: `Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a)` for a decision, and for the last x.
 
-    `factors`: c_k of the quantities in the objective, beside the bits. `after`: what x earns of the return at time T and later, and a bound on its error. `left_out` bounds what powers of the
-    discounts leave out, and what products below the normal range do.
+    `factors`: c_k of the quantities in the objective, beside the bits. `after`: what x earns of the return at time T and later,
+    and a bound on its error. `left_out` bounds what powers of the discounts leave out, and what products below the normal range
+    do.
     """
 
     def __init__(

@@ -78,10 +78,10 @@ class ObserverRecord:
 class ChannelRecord:
     """A secret and the observer who wants it.
 
-    **Attributes:** `name`; `min`, `max`: bounds in bits, or None; `receives`: the number of its observer; `refused`: why nothing
-    can be proven of it, or empty; `kind`: `"once"`, `"path"` or `"each"`; `values`: how many the secret has; `value (N)`: what
-    it is in each hidden state at `time`, -1 for none; of a path what it shows, with a value at each time (`"each"`) that,
-    with the `weights (T+1)` of the times; with `ahead`, whether value 1 comes within so many steps. `situation (N)`:
+    **Attributes:** `name`; `min`, `max`: bounds in bits, or None; `receives`: the number of its observer; `refused`: why
+    nothing can be proven of it, or empty; `kind`: `"once"`, `"path"` or `"each"`; `values`: how many the secret has; `value
+    (N)`: what it is in each hidden state at `time`, -1 for none; of a path what it shows, with a value at each time (`"each"`)
+    that, with the `weights (T+1)` of the times; with `ahead`, whether value 1 comes within so many steps. `situation (N)`:
     `(k · M + m) · S + s` with what the channel remembers.
     """
 
@@ -101,8 +101,8 @@ class ChannelRecord:
 
 @dataclass(frozen=True, eq=False)
 class QuantityRecord:
-    """An expected sum that may be bounded: `E[Σ_t d^t rewards + d^T terminal]`, `sign` +1 where it must be `bound` or more, −1 or
-    less. `bound` may be None, a number, or a percentage of what policies can reach. `rewards (N, A)`, `terminal (N)`."""
+    """An expected sum that may be bounded: `E[Σ_t d^t rewards + d^T terminal]`, `sign` +1 where it must be `bound` or more, −1
+    or less. `bound` may be None, a number, or a percentage of what policies can reach. `rewards (N, A)`, `terminal (N)`."""
 
     name: str
     sign: int
@@ -121,11 +121,11 @@ class QuantityRecord:
 class Record:
     """A problem on the hidden states x = (model that runs, what all channels remember, state of the model), N of them.
 
-    **Attributes:** `moves`: of the rows `x · A + a`, none where a is not available; `starts`: x, and the probability of its model
-    and of its state; `model (N)`, `state (N)`; `cell (N)`: what the agent knows, a row of a table without memory, of which there
-    are `cells`; `observers`: each sequence of observations once; `channels`, its own first; `quantities`, the return first;
-    `agent`: the number of the observer whose observations the agent receives; `blind`: it sees nothing else; `knows_model`.
-    `problem` is the fingerprint of the problem, told and not checked here; `digest` is the hash of the record.
+    **Attributes:** `moves`: of the rows `x · A + a`, none where a is not available; `starts`: x, and the probability of its
+    model and of its state; `model (N)`, `state (N)`; `cell (N)`: what the agent knows, a row of a table without memory, of
+    which there are `cells`; `observers`: each sequence of observations once; `channels`, its own first; `quantities`, the
+    return first; `agent`: the number of the observer whose observations the agent receives; `blind`: it sees nothing else;
+    `knows_model`. `problem` is the fingerprint of the problem, told and not checked here; `digest` is the hash of the record.
     """
 
     states: int

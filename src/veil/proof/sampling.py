@@ -11,7 +11,6 @@ The draws are the verifier's, so nothing in a certificate can influence them.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,14 +18,12 @@ from jaxtyping import Float, Int
 
 from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero, natural_log
+from ..common.pace import Watch
 from .arithmetic import UNIT, defect_of, gamma, group, require
 from .checked_policy import CheckedPolicy, read_policy
 from .checked_problem import CheckedProblem
 from .forward import MOST_MOVES
 from .policy_values import PolicyContent
-
-if TYPE_CHECKING:
-    from ..common.clock import Clock
 
 DOUBT = 1e-6
 """What is left of 1 by the confidence of a certificate, for all of its statistical claims together."""
@@ -108,7 +105,7 @@ class Sampler:
         slack = 1e-12 * (abs(low) + abs(high))
         return low - slack, high + slack
 
-    def draw(self, count: int, random: np.random.Generator, clock: "Clock | None" = None) -> Float[np.ndarray, " n"]:
+    def draw(self, count: int, random: np.random.Generator, clock: Watch | None = None) -> Float[np.ndarray, " n"]:
         """So many draws of the bits that are left. **Raises:** `OutOfTime`; `TooLargeError` where a step has too many moves."""
         problem = self.problem
         if problem.path is not None and not (problem.tells_state and self.policy.nodes == 1):
@@ -126,7 +123,7 @@ class Sampler:
         """How many sequences are followed at a time."""
         return min(_LARGEST_BATCH, max(1, _MOST_NUMBERS // max(1, self.problem.size)))
 
-    def earn(self, count: int, random: np.random.Generator, clock: "Clock | None" = None) -> Float[np.ndarray, "K n"]:
+    def earn(self, count: int, random: np.random.Generator, clock: Watch | None = None) -> Float[np.ndarray, "K n"]:
         """So many draws of what a run pays of each quantity. **Raises:** `OutOfTime`."""
         problem, policy = self.problem, self.policy
         require(not problem.endless, "sequences: the return is over an infinite horizon")
@@ -158,7 +155,7 @@ class Sampler:
             sums[k] += one.discount**problem.horizon * one.given[1][x]
         return sums
 
-    def _run(self, size: int, random: np.random.Generator, clock: "Clock | None") -> Float[np.ndarray, " n"]:
+    def _run(self, size: int, random: np.random.Generator, clock: Watch | None) -> Float[np.ndarray, " n"]:
         """The entropy that is left after each of some sequences."""
         problem = self.problem
         x, events, mass = problem.start

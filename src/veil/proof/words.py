@@ -124,7 +124,7 @@ def seal_of(claim: Certificate) -> str:
 
 
 def check_words(claim: Certificate, record: Record) -> None:
-    """Raise `CertificateError` unless the words of a certificate are those of its numbers, and nothing beside them was changed."""
+    """Raise `CertificateError` unless the words of a certificate are those of its numbers, and the rest is unchanged."""
     several = bool(claim.bounds) and len(claim.bounds[0].rules) > 1
     try:
         expected = {"bound_class": bound_words(record, claim.goal, several=several), "claim": claim_words(claim)}
