@@ -102,3 +102,24 @@ def test_a_true_price_may_be_large():
     assert found.gap <= 1e-3
     assert found.games[0].prices[0] > 50
     assert all(one.met for one in veil.constraint_values(problem, found.policy(problem)))
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_it_is_a_method_of_solve(seed: int):
+    """Between its bounds, above what a search finds in the same time, and with the task of the answer in its words."""
+    problem, task = random_problem(seed)
+    game = veil.solve(problem, "game", "history", task=task, gap=1e-3, certificate=False, progress=False)
+    timed = veil.solve(problem, memory="timed", task=task, starts=1, iterations=20, certificate=False, progress=False)
+    assert game.status is veil.Status.CONVERGED
+    assert game.feasible
+    worth = game.opacity.bits + game.task_value
+    assert game.upper_bits - 1e-3 - 1e-9 <= worth <= game.upper_bits + 1e-9
+    assert timed.opacity.bits + timed.task_value <= game.upper_bits + 1e-9
+    assert veil.opacity(problem, game.policy, "exact").bits == pytest.approx(game.opacity.bits, abs=1e-9)
+    assert f"{game.task_value:.6g} = {task}" in game.summary()
+
+
+def test_bits_in_a_task_have_no_bound():
+    problem = random_pairs(1)
+    with pytest.raises(veil.InputError, match="no bound for bits in a task"):
+        veil.solve(problem, "game", "history", task="-0.5*H(p0)", progress=False)

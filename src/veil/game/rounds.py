@@ -289,7 +289,7 @@ class Rounds:
         short = list(zip(missing.tolist(), (inside.slack - column.slack).tolist(), strict=True))
         if wanted is not None:
             earned, safe = (one.point.outcome.expected_return for one in (column, inside))
-            aim = wanted + max(_INSIDE * (1 + abs(wanted)), _ROUNDINGS * return_rounding(self.problem))
+            aim = wanted + max(_INSIDE * (self.agent.unit + abs(wanted)), _ROUNDINGS * return_rounding(self.problem))
             short.append((aim - earned, safe - earned))
         weight = max((missing / spare for missing, spare in short if 0 < missing < spare), default=0.0)
         return self._column(column.point.mixed(inside.point, min(1.0, 2 * weight))) if weight else column

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ..common.clock import UNLIMITED, Clock, ProgressOption
-from ..common.errors import InfeasibleError, TooLargeError, VeilError
+from ..common.errors import InfeasibleError, InputError, TooLargeError, VeilError
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
@@ -14,8 +15,9 @@ from ..engine.return_range import threshold as wanted_return
 from ..game.ascent import GameResult
 from ..game.bounds import Bounds
 from ..game.enclose import LONG_SECONDS, enclose
-from ..game.responses import AgentProblem
+from ..game.responses import AgentProblem, Task
 from ..game.rule_tables import PathTable
+from ..measure.constrained import quantity_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.exact import Budget
 from ..measure.result import Opacity
@@ -25,12 +27,13 @@ from ..policy.policy import Policy
 from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
+from ..problem.terms import hidden_terms, terms_of
 from ..problem.trivial import trivial_bound
 from ..proof.feasibility import meets_constraints, stated_return
 from .best_returns import greedy_table
 from .methods import METHODS, options_of
 from .options import SolveOptions
-from .pairs_game import aimed_return, game_bytes, least_hidden, pair_prices, played_pairs, watching, with_clocks
+from .pairs_game import REMEDY, aimed_return, game_bytes, least_hidden, pair_prices, played_pairs, watching, with_clocks
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -66,11 +69,12 @@ class GameMethod:
         policy hides more than that gap above its answer.
         """
         limit, clock = options.time_limit, Clock(options.time_limit)
-        hide = hidden_names(problem.pairs, options.hide)
+        hide, task = hidden_names(problem.pairs, options.hide), _linear_task(problem, options.task)
         try:
             found = search_game(
                 problem,
                 hide=hide,
+                task=task,
                 gap=options.gap,
                 time_limit=None if limit is None else (1 - _ASCENT_SHARE) * limit,
                 iterations=options.iterations,
@@ -90,13 +94,14 @@ class GameMethod:
             return replace(found, status=Status.INTERRUPTED)
         if other is None and not found.feasible:
             found = _safe(problem, found, clock)
-        return found if other is None else replace(_better(problem, hide, found, other), seconds=clock.spent)
+        return found if other is None else replace(_better(problem, hide, task, found, other), seconds=clock.spent)
 
 
 def search_game(
     problem: Problem,
     *,
     hide: tuple[str, ...] = (OWN,),
+    task: Task = (),
     gap: float | None = None,
     time_limit: float | None = None,
     iterations: int | None = None,
@@ -108,21 +113,24 @@ def search_game(
     see together. An observer without a clock remembers its string. Several pairs with such an observer, or a whole path, are
     played as if it had a clock, and so is a game whose strings do not fit; then there is no upper bound.
 
-    **Arguments:** `hide`; `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
-    the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
+    **Arguments:** `hide`; `task`: factors of quantities whose sum is maximised beside the bits; `gap`: bits between the bounds
+    at which the search ends, by default 0.001 on the tree and 0.05 where the tree does not fit and automata take its place;
+    `time_limit`, seconds, by default none and 600 there.
 
     **Raises:** `InfeasibleError` where no policy reaches the threshold; `InputError` where there is no game of the pairs;
     `TooLargeError` where the tree of several observers does not fit, or of one not even the game without memory.
     """
     names = played_pairs(problem, hide)
     check_constraints(problem)
-    given = gap, time_limit, iterations, progress
+    given: dict[str, Any] = {
+        "task": task, "gap": gap, "time_limit": time_limit, "iterations": iterations, "progress": progress
+    }  # fmt: skip
     untimed = any(problem.channel(name).observer.untimed for name in names)
     if untimed and (len(names) > 1 or problem.channel(hide[0]).table.path is not None):
-        return _against_clocks(problem, hide, *given)
+        return _against_clocks(problem, hide, given)
     if len(names) == 1 and hide != (OWN,):  # the one pair that is played is hidden
         clock, own = Clock(time_limit), problem.only(hide[0])
-        found = search_game(own, gap=gap, time_limit=time_limit, iterations=iterations, progress=progress)
+        found = search_game(own, **given)
         assert isinstance(found.policy, HistoryPolicy)
         policy = watching(problem, found.policy, hide[0])
         return replace(found, policy=policy, opacity=_own_opacity(problem, policy, clock))
@@ -135,29 +143,28 @@ def search_game(
                 gap=gap,
                 iterations=10_000 if iterations is None else iterations,
                 memory_bytes=game_bytes(clock, several=len(names) > 1),
+                task=task,
                 clock=clock,
             )
         except TooLargeError:
             if untimed:  # automata of events need a clock
-                return _against_clocks(problem, hide, *given)
+                return _against_clocks(problem, hide, given)
             raise
-        return _answer(problem, bounds, clock)
+        return _answer(problem, bounds, task, clock)
 
 
-def _against_clocks(
-    problem: Problem,
-    hide: tuple[str, ...],
-    gap: float | None,
-    time_limit: float | None,
-    iterations: int | None,
-    progress: ProgressOption,
-) -> Solution:
+def _linear_task(problem: Problem, text: str | None) -> Task:
+    """The factors of a task with the numbers of their quantities. **Raises:** `InputError` where it counts bits of pairs."""
+    for factor, name in hidden_terms(problem, text):
+        raise InputError("task", [f"{factor:g}*H({name}): method='game' has no bound for bits in a task: {REMEDY}"])
+    return tuple(terms_of(problem, text))
+
+
+def _against_clocks(problem: Problem, hide: tuple[str, ...], given: dict[str, Any]) -> Solution:
     """The answer of the game against observers with a clock, who know at least as much, measured against those without."""
-    clock = Clock(time_limit)
+    clock = Clock(given["time_limit"])
     try:
-        found = search_game(
-            with_clocks(problem), hide=hide, gap=gap, time_limit=time_limit, iterations=iterations, progress=progress
-        )
+        found = search_game(with_clocks(problem), hide=hide, **given)
     except InfeasibleError as error:  # one without a clock may be left with the bits that a pair must keep
         raise TooLargeError(f"against observers with a clock: {error}") from error
     return replace(
@@ -211,14 +218,15 @@ def _safe(problem: Problem, found: Solution, clock: Clock) -> Solution:
     )
 
 
-def _better(problem: Problem, hide: tuple[str, ...], game: Solution, ascent: Solution) -> Solution:
-    """Of two answers the feasible one, or the one that is known to hide more; the bound is the game's in any case."""
+def _better(problem: Problem, hide: tuple[str, ...], task: Task, game: Solution, ascent: Solution) -> Solution:
+    """Of two answers the feasible one, or the one that is known to be worth more; the bound is the game's in any case."""
     met = game.feasible
     stopped = ascent.status if not met or ascent.status is Status.INTERRUPTED else game.status
-    known = least_hidden(problem, game, hide)
-    if met and known >= least_hidden(problem, ascent, hide):
+    known = _worth(problem, game, hide, task)
+    if met and known >= _worth(problem, ascent, hide, task):
         return replace(game, status=stopped)
-    own = f"hides {lower_text(known, 6)} bits" if met else "does not meet the constraints"
+    words = f"has {known:.6g} with its task" if task else f"hides {lower_text(known, 6)} bits"
+    own = words if met else "does not meet the constraints"
     return replace(
         ascent,
         policy_class=f"{game.policy_class}; the best known is one of {ascent.policy_class}, found by ascent",
@@ -233,7 +241,13 @@ def _better(problem: Problem, hide: tuple[str, ...], game: Solution, ascent: Sol
     )
 
 
-def _answer(problem: Problem, bounds: Bounds, clock: Clock) -> Solution:
+def _worth(problem: Problem, solution: Solution, hide: tuple[str, ...], task: Task) -> float:
+    """The least that a policy hides in some pairs, and what it has of a task."""
+    values = quantity_values(problem, solution.policy) if task else []
+    return least_hidden(problem, solution, hide) + sum(factor * values[number] for factor, number in task)
+
+
+def _answer(problem: Problem, bounds: Bounds, task: Task, clock: Clock) -> Solution:
     """The best policy known: measured anew unless its game says what it hides, or encloses it."""
     game, policy = bounds.best, bounds.policy(problem)
     if game.rules:
@@ -248,13 +262,13 @@ def _answer(problem: Problem, bounds: Bounds, clock: Clock) -> Solution:
     else:
         found = _measured(problem, bounds, policy, clock)
     words = _PAIRS if game.rules else _TREE if game.is_whole else _LONG
-    solution = _solution(problem, bounds, policy, found, words, clock)
+    solution = _solution(problem, bounds, task, policy, found, words, clock)
     return replace(solution, pair_prices=pair_prices(problem, game)) if game.rules else solution
 
 
 def _bracket(game: GameResult, lower: float, upper: float, method: str, size: int, reason: str) -> Opacity:
-    """What a game's policy hides, between bounds of the game; no more than the secret before anything is seen."""
-    prior = _prior_bits(game)
+    """What a game's policy hides, from bounds on it with its task; no more than the secret before anything is seen."""
+    prior, lower, upper = _prior_bits(game), lower - game.task_value, upper - game.task_value
     return Opacity(lower, lower, max(lower, min(upper, prior)), prior, method, size, reason=reason)
 
 
@@ -263,7 +277,9 @@ def _measured(problem: Problem, bounds: Bounds, policy: HistoryPolicy, clock: Cl
     try:
         return _own_opacity(problem, policy, clock)
     except TooLargeError:
-        return _bracket(bounds.best, 0.0, bounds.upper, "bracket", 0, "there was no time to measure it")
+        return _bracket(
+            bounds.best, bounds.best.task_value, bounds.upper, "bracket", 0, "there was no time to measure it"
+        )
 
 
 def _own_opacity(problem: Problem, policy: Policy, clock: Clock) -> Opacity:
@@ -280,7 +296,7 @@ def _prior_bits(game: GameResult) -> float:
 
 
 def _solution(
-    problem: Problem, bounds: Bounds, policy: HistoryPolicy, found: Opacity, words: str, clock: Clock
+    problem: Problem, bounds: Bounds, task: Task, policy: HistoryPolicy, found: Opacity, words: str, clock: Clock
 ) -> Solution:
     result, upper, stopped = bounds.best, bounds.upper, bounds.stopped
     wanted = wanted_return(problem)
@@ -293,8 +309,13 @@ def _solution(
     feasible = meets_constraints(problem, policy, value, limited)
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     these = "that meets all constraints" if problem.others else "with this return"
-    detail = f"no policy of any kind {these} hides more than {upper_text(upper, 6)} bits ({stopped})"
-    trivial = trivial_bound(problem, upper)
+    most = (
+        f"has more than {upper_text(upper, 6)} in bits and task"
+        if task
+        else f"hides more than {upper_text(upper, 6)} bits"
+    )
+    detail = f"no policy of any kind {these} {most} ({stopped})"
+    trivial = "" if task else trivial_bound(problem, upper)
     detail += f"; {trivial}: the search found no bound of its own" if trivial else ""
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"

@@ -183,7 +183,7 @@ class SolveOptions(SearchOptions):
         About(
             "A sum of rewards, probabilities of formulas and bits hidden in pairs that is maximised beside the objective, or"
             " under min_opacity instead of it, such as '-0.1*energy + P(F goal) - 0.5*H(friend)'.",
-            methods=_SEARCHES,
+            methods=(*_SEARCHES, "game"),
             flag="",
         ),
     ] = None

@@ -22,7 +22,7 @@ from .solution import Solution
 _BYTES = 2**28, 2**24, DEFAULT_MEMORY  # of a game: in any case, for each second of the limit, and at most
 # Of several pairs: their policy is measured in each of them and then proven, at some microseconds for each move.
 _PAIRS_BYTES = 0, 2**21, 2**29
-_REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
+REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 
 
 def played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
@@ -35,10 +35,10 @@ def played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
     for name in dict.fromkeys((*names, OWN, *(one.name for one in problem.pairs))):
         part = defects.under(where=f"pair {name!r}")
         if name != OWN and (bound := find_pair(name, problem.pairs).max) is not None:
-            part.add(f"H({name}) ≤ {bound:g} is not convex, and there is no bound for it: {_REMEDY}")
+            part.add(f"H({name}) ≤ {bound:g} is not convex, and there is no bound for it: {REMEDY}")
         elif name in names and name not in known:
             part.add(
-                f"it has a belief, or a whole path or several models and another secret than {names[0]!r}: {_REMEDY}"
+                f"it has a belief, or a whole path or several models and another secret than {names[0]!r}: {REMEDY}"
             )
     defects.raise_if_any()
     return names

@@ -125,8 +125,8 @@ class Solution(Value):
     - `plan`: the `Plan` that the search followed, the same for the same problem and options; None of an answer that was not
       searched for. `repeatable`: whether no limit of time decided anything, so that the same plan and seed give the same answer
       on any machine.
-    - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
-      proves it, for `certify`.
+    - `upper_bits`: the upper bound over all policies with this return, where the method proves one, with a task on the sum;
+    `proof`: the game that proves it, for `certify`.
     - `problem`: what was solved; None where the solution was not made by `veil.solve`.
     """
 
