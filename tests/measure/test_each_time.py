@@ -109,6 +109,14 @@ def test_it_is_searched_and_bounded_in_a_pair():
     assert answer.pairs[0].opacity.bits >= least - 1e-6
 
 
+def test_a_search_on_samples_finds_what_the_exact_one_does():
+    problem = random_problem(5)[0].replace(min_return="60%")
+    given = {"time_limit": 3.0, "starts": 2, "iterations": 60, "progress": False, "certificate": False}
+    exact, sampled = (veil.solve(problem, evaluation=how, **given) for how in ("exact", "sampled"))
+    assert sampled.feasible
+    assert sampled.opacity.bits == pytest.approx(exact.opacity.bits, abs=0.02)
+
+
 def test_it_is_written_to_a_file_and_read(tmp_path):
     for number, secret in enumerate([
         veil.StateNow([0], ahead=2, weights=[1, 0, 0.5]), veil.StateNow(groups={"here": [0], "there": [1]}),

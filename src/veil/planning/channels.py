@@ -25,7 +25,7 @@ from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
 from .backend import Backend, Draw, Sum
-from .each_bits import each_time_backend
+from .each_bits import each_time_backend, sampled_times
 from .exact_bits import OverTimes, Prior, Rows, Tree, Walked, entropy_of_sequences, loss_measure, row_measure
 from .objective import SUMMED_BITS, Channels, Wanted
 from .options import Evaluation, SolveOptions
@@ -162,7 +162,8 @@ def make_backend(space: Space, asked: Asked) -> Backend:
     **Raises:** see `make_channels`.
     """
     if space.hidden.each is not None:
-        return each_time_backend(space, asked.objective, asked.evaluation, asked.exact_seconds)
+        fits = asked.exact_seconds
+        return each_time_backend(space, asked.objective, asked.evaluation, fits, asked.draw, asked.team)
     if space.hidden.path is not None:
         return _of_path(space, asked)
     hidden, chain, evaluation = space.hidden, space.chain(any_table(space)), asked.evaluation
@@ -238,6 +239,8 @@ def make_sampled(space: Space, asked: Asked, why: str) -> Backend:
 
     **Raises:** `TooLargeError` where path and observations do not tell the hidden state, so that there is no sum over times.
     """
+    if space.hidden.each is not None:
+        return sampled_times(space, asked.draw, why, asked.team)
     if space.hidden.path is None:
         entropy = Sampled(space, asked.draw, why, team=asked.team)
         if asked.objective != "leakage":

@@ -147,6 +147,7 @@ def _unsuitable(space: "Space", options: SolveOptions, *, asked: bool) -> str:
         return "takes longer to compile than is left"
     more = options.min_opacity is not None or options.task is not None or options.per_start or len(hidden.paid) > 1
     more = more or options.hide != OWN or any(one.bounds for one in space.problem.pairs)
+    more = more or hidden.each is not None
     if options.objective != "entropy" or more or hidden.path is not None or hidden.written is not None:
         return (
             "maximises the entropy of one secret at one time, against an observer with a clock, under one constraint on the"

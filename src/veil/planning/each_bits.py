@@ -1,4 +1,4 @@
-"""Backends of a secret that has a value at every time: all sequences until each time, or windows before each time."""
+"""Backends of a secret that has a value at every time: all sequences until each time, windows before it, or samples."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import numpy as np
 from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import log2_of_count
+from ..common.workers import ALONE, Team
 from ..engine.chain import with_clock
 from ..engine.each_time import AtTime
 from ..engine.size import tree_size
@@ -18,6 +19,7 @@ from ..measure.exact import COUNTED_STATES, Budget
 from .backend import Backend, Draw, Estimate, Tables
 from .options import Evaluation, Objective
 from .policy_class import Space, any_table
+from .sampled_bits import Sampled
 
 _MOST_SECONDS = 300.0  # forecast of one exact gradient, where it is asked for
 _WINDOW_SECONDS = 0.3  # of one gradient of all windows
@@ -38,7 +40,8 @@ class EachTime:
         self.kind, self.reason = "exact", "all possible sequences, until each time"
         if radius is not None:
             self.kind, self.reason = "bracket", f"the lower ends of brackets of {radius} steps before each time"
-        self.most_bits = log2_of_count(space.hidden.num_values)
+        assert space.hidden.each is not None
+        self.most_bits = float(space.hidden.each.weights.sum()) * log2_of_count(space.hidden.num_values)
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
@@ -68,18 +71,26 @@ class EachTime:
         return bits, result
 
 
-def each_time_backend(space: Space, objective: Objective, evaluation: Evaluation, seconds: float) -> Backend:
-    """The evaluation of a secret with a value at every time: exact if one gradient takes about so many seconds, else windows.
+def each_time_backend(
+    space: Space, objective: Objective, evaluation: Evaluation, seconds: float, draw: Draw, team: Team = ALONE
+) -> Backend:
+    """The evaluation of a secret with a value at every time: exact if one gradient takes about so many seconds, else samples.
 
-    **Raises:** `InputError` for samples and for an objective that is no entropy.
+    **Raises:** `InputError` for an objective that is no entropy.
     """
-    if objective != "entropy" or evaluation == "sampled":
-        words = "a search for bits at every time has objective='entropy' and evaluation='exact' or 'bracket'"
-        raise InputError("evaluation" if objective == "entropy" else "objective", [f"{words}: use one of these"])
-    cost = _forecast(space)
+    if objective != "entropy":
+        raise InputError("objective", ["a search for bits at every time has objective='entropy': use this one"])
+    if evaluation == "bracket":
+        return EachTime(space, *_widest(space))
+    cost = _forecast(space) if evaluation in ("auto", "exact") else math.inf
     if evaluation == "exact" or (evaluation == "auto" and cost <= seconds):
         return EachTime(space, None, cost)
-    return EachTime(space, *_widest(space))
+    return sampled_times(space, draw, "the sequences until each time are too many to enumerate", team)
+
+
+def sampled_times(space: Space, draw: Draw, why: str, team: Team = ALONE) -> Sampled:
+    """The same on drawn sequences: what is left at each time along them."""
+    return Sampled(space, draw, why, team=team, question=EachValue)
 
 
 def _widest(space: Space) -> tuple[int, float]:

@@ -15,9 +15,10 @@ from jaxtyping import Bool, Float, Int
 from ..common.clock import Clock
 from ..common.logs import entropy_bits, log2_of_count, log2_or_zero, natural_log
 from ..common.workers import ALONE, Team
+from ..engine.chain import Chain
 from ..engine.sequences import Posteriors
 from ..measure.loss import Rule
-from ..measure.question import SecretValue
+from ..measure.question import Question, SecretValue
 from ..measure.sampled import sample
 from .backend import Draw, Estimate, Tables
 from .exact_bits import ruled_out
@@ -71,7 +72,7 @@ class Sampled:
     """The mean of a measure over drawn sequences, one table after the other.
 
     **Arguments:** `draw`: the sequences of an evaluation that names none, so that tables compare; `measure`, by default the
-    entropy of the posterior.
+    entropy of the posterior; `question`: another one of a chain, whose draws are averaged instead.
     """
 
     kind, at_once = "sampled", 1
@@ -83,14 +84,17 @@ class Sampled:
         reason: str = "",
         measure: Measure = entropy_measure,
         team: Team = ALONE,
+        question: Callable[[Chain], Question] | None = None,
     ):
         self.space, self._draw, self._measure, self._team = space, draw, measure, team
+        self._question = question
         self.reason = f"sampled sequences: {reason}"
         hidden = space.hidden
         entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
         passes = 2 if isinstance(measure, LossMeasure) else 1  # what happens, and what the observer assumes
         self.cost_seconds = passes * _PER_NUMBER * hidden.horizon * draw.sequences * entries
-        self.most_bits = log2_of_count(hidden.num_values) if measure is entropy_measure else math.inf
+        times = 1.0 if hidden.each is None else float(hidden.each.weights.sum())
+        self.most_bits = times * log2_of_count(hidden.num_values) if measure is entropy_measure else math.inf
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
@@ -108,13 +112,16 @@ class Sampled:
     def _estimated(self, table: Any, draw: Draw, clock: Clock, gradient: bool) -> tuple[float, float, Any]:
         space = self.space
         dense = not space.hidden.kernel.is_sparse and self._measure is entropy_measure
-        if dense and space.on_device is None:  # dense messages, a step of all sequences at a time
+        if self._question is not None or (
+            dense and space.on_device is None
+        ):  # dense messages, a step of all sequences at a time
             return self._by_messages(table, draw, clock, gradient)
         return space.layers.estimate(table, draw, self._measure, clock, self._team, gradient=gradient)
 
     def _by_messages(self, table: np.ndarray, draw: Draw, clock: Clock, gradient: bool) -> tuple[float, float, Any]:
         given = {"sequences": draw.sequences, "seed": draw.seed, "clock": clock, "workers": self._team}
-        tally, found, _ = sample(SecretValue(self.space.chain(table)), **given, gradient=gradient, partial=False)
+        question = (self._question or SecretValue)(self.space.chain(table))
+        tally, found, _ = sample(question, **given, gradient=gradient, partial=False)
         return tally.mean, tally.std_error, found
 
 
