@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _MOST_GAIN_BYTES = 2**24
 _MOST_LISTED = 2**24  # numbers of a joint table that is listed: 128 MiB
+_SURE_SECONDS = 10.0  # for how often the observer becomes sure
 _MOST_VALUES = 40  # of a secret, listed one a line
 
 
@@ -191,6 +192,7 @@ def read_gain(path: Path) -> "np.ndarray":
 def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities", by: str) -> Document:
     from ..common.errors import TooLargeError
     from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
+    from ..report.leaking import find_sure
 
     document: Document = {
         "quantities": found.document(),
@@ -200,6 +202,9 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
         "guessing_entropy": found.guessing_entropy.posterior,
         "revealing": [vars(one) for one in found.worst[by]],
     }
+    sure = find_sure(problem, policy, _SURE_SECONDS, pair)
+    if sure is not None:
+        document["disclosure"] = [vars(one) | {"over_time": one.over_time.tolist()} for one in sure]
     alone = problem.only(pair)
     observer, numbers = alone.observer, found.num_sequences * len(alone.secret_values)
     if found.method != "exact" or numbers > _MOST_LISTED:
@@ -273,6 +278,13 @@ def _show_details(document: Document, found: "Quantities", by: str, source: str)
         [
             ("quantities", f"{found.method}, {found.num_sequences:,} sequences: {found.reason}"),
             ("P(posterior > 0.9)", document.get("probability_surer_than_90")),
+            *(
+                (
+                    f"P(ever {one['level']:.0%} sure of {one['of'].replace('any', 'any value').replace('truth', 'the truth')})",
+                    _with_error(one["probability"], one["std_error"]),
+                )
+                for one in document.get("disclosure", ())
+            ),
             ("uncertainty over time", f"{over_time} bits" if over_time else None),
         ]
     )
