@@ -1,5 +1,6 @@
 """Whether the observer ever becomes sure: the probability that its posterior reaches a level, and "never certain" decided."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -238,7 +239,9 @@ def certainty(
     try:
         for time in range(hidden.horizon + 1):
             if time:
-                layer = _next_sets(chain, layer, time - 1, clock)
+                before, layer = layer, {}
+                for found in next_sets(chain, before.values(), time - 1, clock):
+                    _keep(layer, *found)
             if time == hidden.split_time:
                 split, layer = layer, {}
                 for inside, seen in split.values():
@@ -247,7 +250,7 @@ def certainty(
             if total > most:
                 raise TooLargeError(f"more than {most:,} sets of possible states: shorten the horizon, or raise most")
             for inside, seen in layer.values():
-                possible = inside.any(axis=1) if time >= hidden.split_time else (inside.T & forecasts[time]).any(axis=0)
+                possible = possible_values(chain, forecasts, inside, time)
                 if possible.sum() == 1:
                     value = names[int(np.flatnonzero(possible)[0])]
                     return Certainty(False, value, _written(alone, seen))
@@ -261,19 +264,26 @@ def _keep(layer: dict, inside: np.ndarray, seen: tuple[int, ...]) -> None:
         layer.setdefault(np.packbits(inside).tobytes(), (inside, seen))
 
 
-def _next_sets(chain: Chain, layer: dict, time: int, clock: Clock) -> dict:
-    after: dict[bytes, tuple[np.ndarray, tuple[int, ...]]] = {}
+def next_sets(
+    chain: Chain, sets: Iterable[tuple[np.ndarray, tuple[int, ...]]], time: int, clock: Clock
+) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
+    """What is possible after one more event: each set of hidden states with the events that led to it."""
     moves = [sp.csr_array(matrix > 0).astype(float) for matrix in chain.matrices(time)]
     shown = [emitter.by_event > 0 for emitter in chain.hidden.emitters]
-    for inside, seen in layer.values():
+    for inside, seen in sets:
         clock.check()
         reached = [np.asarray(inside.astype(float) @ move) > 0 for move in moves]
         for event in range(chain.hidden.num_events):
             found = np.zeros_like(inside)
             for rows, show in zip(reached, shown, strict=True):
                 found |= rows & show[event]
-            _keep(after, found, (*seen, event))
-    return after
+            yield found, (*seen, event)
+
+
+def possible_values(chain: Chain, forecasts: list[np.ndarray], inside: np.ndarray, time: int) -> np.ndarray:
+    """Which values of the secret are possible if these hidden states are; `forecasts`: which are from each of them."""
+    found = inside if time >= chain.hidden.split_time else forecasts[time].T & inside
+    return np.asarray(found.any(axis=1))
 
 
 def _written(problem: Problem, seen: tuple[int, ...]) -> tuple[object, ...]:

@@ -30,6 +30,7 @@ from ..policy.policy import Policy, check_call
 from ..problem.observer import Observer
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from .certain import with_disclosure as with_disclosure
 from .disclosure import Certainty as Certainty
 from .disclosure import Disclosure as Disclosure
 from .disclosure import certainty as certainty

@@ -10,6 +10,7 @@ from ...common.errors import InputError, VeilError
 from ...common.settings import Given
 from ...engine.querying import COST as QUERYING
 from ...engine.querying import Querying
+from ...measure.certain import CERTAIN, with_disclosure
 from ...policy.markov import MarkovPolicy
 from ...policy.policy import Policy
 from ...problem.agent import AgentSees
@@ -163,6 +164,8 @@ class _Reader:
         late: list[Constraint] = [one for one in constraints if isinstance(one, Return) and one.reward == cost]
         if tables.masks is not None or tables.querying is not None:
             constraints = [one for one in constraints if one not in late]
+        sure = [one for one in constraints if isinstance(one, Return) and one.reward == CERTAIN]
+        constraints = [one for one in constraints if one not in sure]
         try:
             problem = Problem(
                 models if len(models) > 1 else models[0],
@@ -181,8 +184,10 @@ class _Reader:
             defects.take(error)
             return None
         if tables.querying is not None:
-            return self._asked(problem, tables.querying, late)
-        return problem if tables.masks is None else _masked(problem, tables.masks, late, defects)
+            found = self._asked(problem, tables.querying, late)
+        else:
+            found = problem if tables.masks is None else _masked(problem, tables.masks, late, defects)
+        return found if not sure or found is None else _never_certain(found, sure, defects)
 
     def _read_models(self) -> list[ScenarioModel]:
         """The model, or every one of `[[models]]`; none where one of them has defects."""
@@ -345,6 +350,15 @@ class _Reader:
             part.add("found beside sensors of its own, expected one of them", "sees")
             return None
         return read_observer(table, first, self.tables.horizon, part, further=True)
+
+
+def _never_certain(problem: Problem, constraints: list[Return], defects: Defects) -> Problem | None:
+    """The problem with bounds on how often the observer is certain; None with every defect noted."""
+    try:
+        return with_disclosure(problem, constraints)
+    except VeilError as error:
+        defects.take(error, "constraints")
+        return None
 
 
 def _masked(problem: Problem, table: MasksTable, late: list[Constraint], defects: Defects) -> Problem | None:
