@@ -14,11 +14,13 @@ import veil
 from tests.seeds import looped
 from veil.formats.imported import Imported
 from veil.game.solve import solve_game
+from veil.learning.audited import Estimate
 from veil.measure import attack_result
 from veil.measure.measures import JointTable, Quantities
 from veil.planning.solution import History
 from veil.tradeoffs.compare import ComparedClass
 from veil.tradeoffs.frontier import Frontier, FrontierPoint
+from veil.training.agent import Shape
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,13 @@ def comparison(seconds: float = 1.0) -> veil.Comparison:
 
 def fitted(prior: float = 0.5) -> veil.Fitted:
     return veil.fit([{"states": ["a", "b"], "observations": ["x", "y"]}], draws=1, prior=prior)
+
+
+def trained(value: float = 0.5) -> veil.Trained:
+    loss = Estimate(value, 0.0, 1.0)
+    return veil.Trained(
+        loss, 1.0, loss, None, None, None, (), 64, 100, 0.95, 0, (), Shape(2, 0, 1, 2, continuous=False), {"policy/out": np.eye(2)}
+    )  # fmt: skip
 
 
 def audited(seed: int = 0) -> veil.Audit:
@@ -186,6 +195,7 @@ SAMPLES: dict[type, Sample] = {
     Frontier: Sample(frontier, lambda: frontier(0.25)),
     veil.Audit: Sample(audited, lambda: audited(1)),
     veil.Fitted: Sample(fitted, lambda: fitted(0.25)),
+    veil.Trained: Sample(trained, lambda: trained(0.25)),
     veil.Comparison: Sample(lambda: comparison(), lambda: comparison(2.0)),
     attack_result.Attack: Sample(attack, lambda: attack(2)),
     Quantities: Sample(
@@ -197,8 +207,10 @@ SAMPLES: dict[type, Sample] = {
 }
 
 
-# Not values: a class to derive from, one that is in a state, one that enumerates, what a search found, and exceptions.
-APART = {veil.Policy, veil.ObserverFilter, veil.Status, veil.StudyResult, veil.QueryPlan}
+# Not values: a class to derive from, some that are in a state, one that enumerates, what a search found, and exceptions.
+APART = {
+    veil.Policy, veil.ObserverFilter, veil.Status, veil.StudyResult, veil.QueryPlan, veil.LearnedObserver, veil.SurpriseReward,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

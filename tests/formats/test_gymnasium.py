@@ -209,3 +209,95 @@ def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(MissingExtraError, match=r"veil\[gym\]"):
         from_gymnasium("FrozenLake-v1")
+
+
+# Models that are estimated from runs
+
+
+class Steps(gymnasium.Env[Any, Any]):
+    """`Small` without its table, and with two states that no run reaches."""
+
+    observation_space: Any = gymnasium.spaces.Discrete(5)
+    action_space: Any = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.state = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        listed = Small.P[self.state][action]
+        drawn = listed[int(self.np_random.choice(len(listed), p=[step[0] for step in listed]))]
+        _, self.state, reward, ended = drawn
+        return self.state, reward, ended, False, {}
+
+
+def test_a_model_is_estimated_from_runs():
+    """The estimate tends to the model of the table, its intervals hold the probabilities, and it says what it does not know."""
+    exact, found = from_gymnasium(Small()), from_gymnasium(Steps(), episodes=4000, seed=3)
+    assert found.rollouts is not None
+    assert found.model.states.all()[:5] == ("s0", "s1", "s2", "s3", "s4")
+    assert "s1 (ended)" in found.model.states.all()
+    assert found.rollouts.unvisited == [3, 4]
+    assert found.rollouts.untried == []
+    assert found.rollouts.visits.sum() == found.rollouts.count.sum() >= 4000
+    horizon = 5
+    for name in ("s0", "s1"):
+        state = found.model.states.all().index(name)
+        assert found.model.rewards[state] == pytest.approx(exact.model.rewards[state], abs=0.1)
+    for one in found.rollouts.intervals(0.999):
+        true = sum(step[0] for step in Small.P[one.state][one.action] if step[1] == one.following)
+        assert one.low <= true <= one.high
+        assert one.low <= one.probability <= one.high
+    uniform = [
+        veil.expected_return(problem, veil.MarkovPolicy.uniform(problem))
+        for problem in (
+            read.observing(lambda state: "any").problem(veil.LastState([1]), horizon) for read in (exact, found)
+        )
+    ]
+    assert uniform[1] == pytest.approx(uniform[0], abs=0.15)
+    text = found.summary()
+    assert "estimated from 4,000 episodes" in text
+    assert "2 states were never visited, such as 's3'" in text
+
+
+def test_what_was_never_tried_is_not_available():
+    found = from_gymnasium(Steps(), episodes=50, explore=lambda state: 0)
+    assert found.rollouts is not None
+    assert found.rollouts.untried == [(0, 1), (1, 1)]
+    assert not found.model.available[[0, 1], [1, 1]].any()
+    assert found.model.available[[0, 1], [0, 0]].all()
+    assert "2 pairs were never tried, and are not available, such as 'a1' in 's0'" in found.summary()
+    again = from_gymnasium(Steps(), episodes=50, explore=lambda state: 0)
+    assert again.rollouts == found.rollouts
+
+
+def test_a_table_and_runs_agree_on_frozen_lake():
+    exact = from_gymnasium("FrozenLake-v1", is_slippery=True)
+    found = from_gymnasium("FrozenLake-v1", is_slippery=True, episodes=3000, seed=1)
+    assert found.rollouts is not None
+    tried = found.rollouts.visits >= 300
+    assert tried.sum() >= 16
+    for action in range(4):
+        errors = np.abs(
+            found.model.matrices[action][:16, :16].toarray() - exact.model.matrices[action][:16, :16].toarray()
+        )
+        assert errors[tried[:, action]].max() < 0.12
+
+
+def test_runs_that_cannot_be_played_are_refused():
+    lake, pole = "FrozenLake-v1", "CartPole-v1"
+    cases: Any = (
+        (pole, {}, r"it has no transition table env\.unwrapped\.P: estimate the model from runs by episodes=10_000"),
+        (
+            pole,
+            {"episodes": 5},
+            r"observation_space is Box.*, expected Discrete from 0 on: number the states by a wrapper",
+        ),
+        (lake, {"episodes": 0}, "episodes is 0, expected a whole number, 1 or more"),
+        (lake, {"steps": 5}, "give episodes=…"),
+        (lake, {"episodes": 2, "explore": lambda state: 9}, "action of explore is 9, expected a number from 0 to 3"),
+    )
+    for env, given, message in cases:
+        with pytest.raises(InputError, match=message):
+            from_gymnasium(env, **given)

@@ -1,4 +1,4 @@
-"""Models from Gymnasium environments that have a transition table, as FrozenLake, CliffWalking and Taxi."""
+"""Models of Gymnasium environments: from a transition table, such as FrozenLake's, or estimated from runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +13,7 @@ from ..engine.compile import reachable_states
 from ..problem.model import Model
 from ..problem.observer import Observer
 from .imported import Imported
+from .rollouts import Explore, Rollouts, roll_out
 from .sensing import SILENT, Observe
 
 _ACTIONS = {
@@ -39,9 +40,17 @@ def from_gymnasium(
     state_names: Sequence[str] | Callable[[int], str] | None = None,
     action_names: Sequence[str] | None = None,
     variables: Mapping[str, Variable] | None = None,
+    episodes: int | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    explore: Explore | None = None,
     **options: object,
 ) -> Imported:
-    """The model of an environment with a table `env.unwrapped.P[state][action] = [(chance, next, reward, ended), …]`.
+    """The model of an environment, from its table or estimated from runs.
+
+    The table is `env.unwrapped.P[state][action] = [(chance, next, reward, ended), …]`. Without one, `episodes` are played, and
+    probabilities and mean rewards are the shares that were seen; `Imported.rollouts` has the counts, the interval of each
+    probability and the pairs that were never tried, which are not available in the model.
 
     A state in which an episode ends is made absorbing, with zero reward; where it can also be passed through, a copy
     `… (ended)` is. Rewards of transitions are averaged to `R(s, a)`. There is no time limit: choose the horizon.
@@ -60,9 +69,12 @@ def from_gymnasium(
     - `state_names`: a list, or a function of the index; `action_names`; `variables`: name -> values, or a function of
       the index. Set automatically for FrozenLake and CliffWalking (`row`, `col`) and Taxi (and `passenger`,
       `destination`).
+    - `episodes`: to play; the table is then not read. `seed`: of the environment and of the actions. `steps`: after which an
+      episode is cut, if the environment has no limit of its own. `explore`: the action to take in a state; uniformly random
+      actions by default, which may never reach what takes a plan.
 
-    **Raises:** `InputError` where there is no table or it is not understood; `MissingExtraError` where a name is given
-    and Gymnasium is not installed.
+    **Raises:** `InputError` where there is no table and no `episodes`, or it is not understood; `MissingExtraError` where a
+    name is given and Gymnasium is not installed.
     """
     if isinstance(env, str):
         env = _make(env, options)
@@ -71,25 +83,34 @@ def from_gymnasium(
     base = getattr(env, "unwrapped", env)
     table = getattr(base, "P", None)
     title = _title(env, base)
-    if not isinstance(table, Mapping) or not table:
-        raise InputError(
-            f"environment {title}", ["it has no transition table env.unwrapped.P, expected one as FrozenLake has"]
-        )
+    if episodes is None and (not isinstance(table, Mapping) or not table):
+        remedy = "estimate the model from runs by episodes=10_000"
+        raise InputError(f"environment {title}", [f"it has no transition table env.unwrapped.P: {remedy}"])
     family = next((name for name in _ACTIONS if name.lower() in type(base).__name__.lower()), None)
-    steps = _read_table(table, title)
-    num_states = len(table)
+    rollouts = _rollouts(env, episodes, seed, steps, explore, title)
+    if rollouts is not None:
+        listed, num_states = _steps_of(rollouts), len(rollouts.starts)
+    else:
+        assert isinstance(table, Mapping)
+        listed, num_states = _read_table(table, title), len(table)
     known = _family_variables(family, base, num_states) if family else {}
     known |= {name: _values(name, given, num_states) for name, given in (variables or {}).items()}
     names = _state_names(state_names, known, family, num_states)
     if len(names) != num_states:
         raise InputError("state_names", [f"there are {len(names)}, expected one for each of {num_states} states"])
-    ending = _Ending(steps, _initial(base, initial, num_states, names, title), num_states)
+    if rollouts is not None and initial is None:
+        initial = rollouts.starts / rollouts.episodes
+    ending = _Ending(listed, _initial(base, initial, num_states, names, title), num_states)
     actions = list(action_names or (_ACTIONS[family] if family else ())) or None
-    model = _model(steps, ending, discount, names, actions)
+    model = _model(
+        listed, ending, discount, names, actions, num_actions=None if rollouts is None else rollouts.visits.shape[1]
+    )
     notes = [*ending.notes(names), "rewards of transitions were averaged to rewards of (state, action)"]
+    if rollouts is not None:
+        notes += rollouts.notes(names, model.actions.all())
     copies = ending.copied
     valuations = {name: np.concatenate([values, values[copies]]) for name, values in known.items()}
-    imported = Imported(model, None, title, "Gymnasium environment", tuple(notes), valuations)
+    imported = Imported(model, None, title, "Gymnasium environment", tuple(notes), valuations, rollouts=rollouts)
     if observe is None:
         return imported
     seen = _for_copies(observe, copies, num_states)
@@ -195,16 +216,47 @@ def _passed(steps: tuple[np.ndarray, ...], initial: np.ndarray) -> np.ndarray:
     return np.isin(np.arange(len(initial)), reachable_states([graph], initial))
 
 
+def _rollouts(
+    env: Environment, episodes: int | None, seed: int, steps: int | None, explore: Explore | None, title: str
+) -> Rollouts | None:
+    defects = Defects(f"environment {title}")
+    for name, given, least in (("episodes", episodes, 1), ("steps", steps, 1), ("seed", seed, 0)):
+        if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < least):
+            defects.add(f"{name} is {given!r}, expected a whole number, {least} or more")
+    if episodes is None and (steps is not None or explore is not None):
+        defects.add("steps and explore are for estimates from runs: give episodes=…")
+    defects.raise_if_any()
+    return None if episodes is None else roll_out(env, episodes, seed, steps, explore, title)
+
+
+def _steps_of(rollouts: Rollouts) -> tuple[np.ndarray, ...]:
+    """The steps that were seen, in the form of a table's."""
+    seen = rollouts
+    return seen.state, seen.action, seen.following, seen.chance, seen.reward, seen.ended
+
+
 def _model(
-    steps: tuple[np.ndarray, ...], ending: _Ending, discount: float, names: list[str], actions: list[str] | None
+    steps: tuple[np.ndarray, ...],
+    ending: _Ending,
+    discount: float,
+    names: list[str],
+    actions: list[str] | None,
+    *,
+    num_actions: int | None,
 ) -> Model:
+    """The model of the steps; a state that no step leaves is absorbing, an action that was never taken is not available."""
     state, action, following, chance, reward, ended = steps
-    size, count = ending.num_states, int(action.max()) + 1
+    size, count = ending.num_states, int(action.max()) + 1 if num_actions is None else num_actions
+    available = np.zeros((size, count), dtype=bool)
+    available[state, action] = True
     rewards = np.zeros((size, count))
     goes_on = ~ending.absorbing[state]
     np.add.at(rewards, (state[goes_on], action[goes_on]), chance[goes_on] * reward[goes_on])
     reached = np.where(ended, ending.target[following], following)
-    staying = np.concatenate([np.flatnonzero(ending.absorbing), np.arange(len(ending.target), size)])
+    stays = np.asarray(~available.any(axis=1))
+    stays[: len(ending.absorbing)] |= ending.absorbing
+    staying = np.flatnonzero(stays)
+    available[staying] = True
     matrices = []
     for number in range(count):
         mine = goes_on & (action == number)
@@ -214,7 +266,7 @@ def _model(
         matrices.append(sp.csr_array((data, (rows, columns)), shape=(size, size)))
     every = [*names, *(f"{names[copy]} (ended)" for copy in ending.copied)]
     initial = np.concatenate([ending.initial, np.zeros(len(ending.copied))])
-    return Model(matrices, rewards, initial, discount, state_names=every, action_names=actions)
+    return Model(matrices, rewards, initial, discount, state_names=every, action_names=actions, available=available)
 
 
 def _initial(base: Environment, given: Initial | None, num_states: int, names: list[str], title: str) -> np.ndarray:

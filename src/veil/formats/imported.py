@@ -26,6 +26,7 @@ from ..problem.secrets.secret import Secret
 from .expressions import Expression
 from .propositions import is_comparison, with_meanings
 from .registry import find_format
+from .rollouts import Rollouts
 from .sensing import SILENT, Observe, observer_from, observer_from_values
 
 _SHOWN_NOTES = 12
@@ -37,7 +38,8 @@ class Imported(Value):
 
     **Attributes:** `model`; `observer` and `secret`, or None where the source has none; `source`, a path or a name; `kind`,
     what the source is; `notes`, what was dropped, changed or assumed; `valuations`, the value of each variable in each
-    state, `(S,)` each; `labels`, named sets of states, `(S,)` of bool each; `grid`, the world if the source is a grid.
+    state, `(S,)` each; `labels`, named sets of states, `(S,)` of bool each; `grid`, the world if the source is a
+    grid; `rollouts`, the runs that the model was estimated from, or None.
     """
 
     model: Model
@@ -49,6 +51,7 @@ class Imported(Value):
     labels: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     secret: Secret | None = None
     grid: GridWorld | None = None
+    rollouts: Rollouts | None = None
 
     @cached_property
     def variables(self) -> Mapping[str, np.ndarray]:

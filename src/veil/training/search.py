@@ -25,10 +25,8 @@ _GAIN, _PUSH = 0.1, 1.0  # how fast the multiplier follows what is missing of th
 _MOST_MULTIPLIER = 100.0
 _CHECKS = 20  # how often an agent is compared with the best one so far
 _MOST_CHECK_RUNS, _CHECK_ITERATIONS = 4000, 16  # and those of so many iterations
-_LEAST_RATE, _ENTROPY = (
-    0.1,
-    0.01,
-)  # the share of the rate that is left at the end; what a nat of choice is worth at first
+_LEAST_RATE = 0.1  # the share of the rate that is left at the end
+_ENTROPY = 0.01  # what a nat of choice is worth at first
 _CHECKPOINT_SECONDS = 60.0
 _RECORDED = 200  # iterations of the history
 _DOCUMENT = "document"
