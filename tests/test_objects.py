@@ -101,10 +101,9 @@ def fitted(prior: float = 0.5) -> veil.Fitted:
 
 
 def trained(value: float = 0.5) -> veil.Trained:
-    loss = Estimate(value, 0.0, 1.0)
-    return veil.Trained(
-        loss, 1.0, loss, None, None, None, (), 64, 100, 0.95, 0, (), Shape(2, 0, 1, 2, continuous=False), {"policy/out": np.eye(2)}
-    )  # fmt: skip
+    loss, shape = Estimate(value, 0.0, 1.0), Shape(2, 0, 1, 2, continuous=False)
+    arrays = {"policy/out": np.eye(2)}
+    return veil.Trained(loss, 1.0, loss, None, None, None, (), 64, 100, 0.95, 0, (), shape, arrays)
 
 
 def audited(seed: int = 0) -> veil.Audit:
