@@ -49,6 +49,7 @@ _MEASURE_SECONDS = 20.0  # at most, for the opacity of a policy whose game maxim
 # In any case, to measure a policy, and for the verifier where floats cannot tell whether it is feasible.
 _VERIFY_SECONDS = 1.0
 _PRIOR_SECONDS = 2.0  # for the entropy of a whole path before anything is seen, which no search needs
+_LEAST_ASCENT_SHARE = 0.05  # of the time limit, for a search that is worth beginning
 _ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
 
 
@@ -88,6 +89,8 @@ class GameMethod:
         seconds = min(_ASCENT_SHARE * (LONG_SECONDS if limit is None else limit), clock.left)
         if limit is not None and found.status is not Status.CONVERGED:
             seconds = clock.left
+        if limit is not None and found.feasible and seconds < _LEAST_ASCENT_SHARE * limit:
+            return found  # a search that ends at once finds nothing, and takes longer than that
         try:
             other = _by_ascent(problem, options, seconds)
         except KeyboardInterrupt:
