@@ -1,5 +1,8 @@
 """The game of bits at every time: against a convex solver, where it is one of the last time alone, and as a method."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,9 +10,11 @@ import veil
 from tests.game.cases import grown
 from tests.game.plain_game import PlainGame
 from tests.problem.test_masks import distributions
+from tests.proof.plain import code, saved
 from tests.seeds import in_blocks
 from veil.engine.return_range import threshold
 from veil.game.enclose import enclose
+from veil.proof.claims import ProvenBound
 
 
 def random_problem(seed: int, horizon: int = 2) -> veil.Problem:
@@ -24,7 +29,7 @@ def random_problem(seed: int, horizon: int = 2) -> veil.Problem:
 
 
 @in_blocks(4, 40)
-def test_the_optimum_of_a_general_convex_solver(seed: int):
+def test_the_optimum_of_a_general_convex_solver(seed: int, tmp_path: Path):
     problem = random_problem(seed)
     optimum = PlainGame.of(problem).convex_optimum(threshold(problem))
     found = enclose(problem, gap=1e-4)
@@ -32,6 +37,20 @@ def test_the_optimum_of_a_general_convex_solver(seed: int):
     assert found.lower - 1e-6 <= optimum <= found.upper + 1e-6
     policy = found.policy(problem)
     assert veil.opacity(problem, policy, "exact").bits == pytest.approx(found.lower, abs=1e-9)
+    proof = veil.certify(problem, policy, game=found, progress=False)
+    assert proof.lower - 1e-6 <= optimum <= proof.upper + 1e-6
+    assert proof.gap <= 1.1e-4
+    veil.verify(proof, problem, policy)
+    assert code(saved(tmp_path / "result", problem, policy, proof)) == 0
+    few = replace(proof, bounds=tuple(cheaper(one) for one in proof.bounds))
+    with pytest.raises(veil.CertificateError):
+        veil.verify(few, problem, policy)
+
+
+def cheaper(bound: ProvenBound) -> ProvenBound:
+    """The same bound from rules that cost a tenth less at every time: their guesses sum to more than one."""
+    rules = [replace(one, each=tuple(0.9 * costs for costs in one.each)) for one in bound.rules]
+    return replace(bound, upper=0.9 * bound.upper, rules=tuple(rules))
 
 
 @in_blocks(2, 10)

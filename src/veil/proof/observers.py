@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Stop, interruptible
 from ..common.errors import InputError, TooLargeError
-from ..common.logs import code_lengths_bits, posteriors
+from ..common.logs import code_lengths_bits, log2_of_count, posteriors
 from ..engine.compile import build
 from ..engine.moves import situations
 from ..engine.written import Written
@@ -24,7 +24,7 @@ from ..game.delayed import delayed_pairs
 from ..game.enclose import enclose
 from ..game.pairs import LastEvents, Pairs, make_pairs
 from ..game.public_graph import WrittenString
-from ..game.rule_tables import PathTable
+from ..game.rule_tables import EachTable, PathTable
 from ..game.solve import solve_game
 from ..problem.problem import Problem
 from ..problem.unrolled import unroll
@@ -281,9 +281,12 @@ def _first_event(problem: CheckedProblem) -> ObserverRule:
 
 def _staying(problem: CheckedProblem, first: Int[np.ndarray, " F"], rule: Float[np.ndarray, "n Z"]) -> ObserverRule:
     """An observer who stays in the node that the first event led to."""
-    words = "nothing" if len(rule) == 1 else "the first event"
+    words, each = "nothing" if len(rule) == 1 else "the first event", ()
     following = (_loops(problem, len(rule)),) * problem.horizon
-    return ObserverRule(first, following, code_lengths_bits(rule) + MARGIN, words, problem.asked[0])
+    if problem.each is not None:
+        values = problem.each.values
+        each = (np.full((len(rule), values), log2_of_count(values) + MARGIN),) * (problem.horizon + 1)
+    return ObserverRule(first, following, code_lengths_bits(rule) + MARGIN, words, problem.asked[0], each=each)
 
 
 def _loops(problem: CheckedProblem, nodes: int) -> Int[np.ndarray, "n E"]:
@@ -303,12 +306,30 @@ def _rule_of(problem: CheckedProblem, given: Problem, solved: Problem, game: Gam
         raise InputError("game", ["its observer is told the hidden state, so its bound is not one over all policies"])
     missing = problem.horizon - len(graph.following)
     following = (*graph.following, *[_loops(problem, graph.sizes[-1])] * missing)
-    path = ((), ())
-    if game.pairs.hidden.path is None:
+    more = ((), (), ())
+    if game.pairs.hidden.each is not None:
+        costs, more = _unread(problem, graph.sizes[-1]), ((), (), _each_rule(problem, game))
+    elif game.pairs.hidden.path is None:
         costs = np.where(game.pairs.reachable, game.costs + MARGIN, np.inf)
     else:
-        costs, path = np.full((graph.sizes[-1], 1), MARGIN), _path_rule(problem, given, solved, game)
-    return ObserverRule(graph.first, following, costs, graph.kind, problem.asked[0], 1.0, *path)
+        costs, more = _unread(problem, graph.sizes[-1]), (*_path_rule(problem, given, solved, game), ())
+    return ObserverRule(graph.first, following, costs, graph.kind, problem.asked[0], 1.0, *more)
+
+
+def _unread(problem: CheckedProblem, nodes: int) -> Float[np.ndarray, "n Z"]:
+    """Costs of the last values alone, where they are not what the rule is about: even odds."""
+    size = problem.labels[0].size
+    return np.full((nodes, size), log2_of_count(size) + MARGIN)
+
+
+def _each_rule(problem: CheckedProblem, game: GameResult) -> tuple[Float[np.ndarray, "n Z"], ...]:
+    """The costs of a game's rule for a secret with a value at every time; even odds at times that do not count."""
+    table = EachTable(game.pairs)
+    found = [np.full((size, table.values), log2_of_count(table.values) + MARGIN) for size in game.graph.sizes]
+    for time, key, costs in zip(table.times, table.keys, table.parts(game.costs), strict=True):
+        found[time] = np.full(found[time].shape, np.inf)
+        found[time].ravel()[key] = costs + MARGIN
+    return tuple(found)
 
 
 def _path_rule(
