@@ -30,6 +30,12 @@ def test_every_public_name_resolves():
     assert set(veil.__all__) <= set(dir(veil))
 
 
+def test_a_name_that_is_nearly_right_is_corrected():
+    with pytest.raises(AttributeError, match="did you mean 'MarkovPolicy'"):
+        _ = veil.Markovpolicy
+    assert not hasattr(veil, "__nothing__")
+
+
 def test_the_names_of_the_design_are_there():
     promised = {
         "Model", "Observer", "LastState", "InitialState", "StateAt", "Automaton", "WhichModel", "Problem", "gallery",

@@ -16,4 +16,15 @@ WRITERS |= {
 }
 
 # The public names are listed, with their modules, in `__init__.pyi`; each is imported when it is first used.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    try:
+        return _public(name)
+    except AttributeError:
+        if name.startswith("_"):
+            raise
+        from .common.suggest import suggestion
+
+        raise AttributeError(f"module 'veil' has no attribute {name!r}: {suggestion(name, __all__)}") from None

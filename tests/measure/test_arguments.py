@@ -51,7 +51,10 @@ def test_a_wrong_argument_is_named_with_its_remedy(name: str):
 
 
 def test_calls_of_a_problem_alone():
-    for call in (veil.max_return, lambda problem: veil.opacity_gradient(problem, np.zeros((2, 2)))):
+    for call in (
+        veil.max_return, veil.solve, veil.frontier, veil.compare, lambda problem: veil.design_sensors(problem, 1),
+        lambda problem: veil.opacity_gradient(problem, np.zeros((2, 2))),
+    ):  # fmt: skip
         with pytest.raises(veil.InputError, match=r"problem: .*veil\.load"):
             call("taxi.toml")  # type: ignore[arg-type]
 

@@ -1,5 +1,6 @@
 """The answer: what it says of itself."""
 
+import numpy as np
 import pytest
 
 import veil
@@ -50,3 +51,11 @@ def test_numbers_of_facts():
     assert bracket.facts()[0][1].startswith("0.333333 … 0.666667 of")  # rounded outward
     sampled = Opacity(0.25, 0.0, 1.0, prior_bits=1.0, method="sampled", num_sequences=9, std_error=0.012345)
     assert sampled.facts()[0][1].startswith("0.250000 ± 0.012 of")
+
+
+def test_a_secret_that_is_certain_leaves_nothing_to_hide():
+    model = veil.Model(np.eye(2)[:, None], np.zeros((2, 1)), [1, 0])
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState([1]), 2)
+    for method in ("exact", "bracket", "sampled"):
+        found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method)
+        assert dict(found.facts()) == {"hidden": "nothing to hide: the secret is certain before anything is observed"}

@@ -77,6 +77,7 @@ class PairValue(Value):
         required = f", required: {wanted}{held and f' ({held})'}" if wanted else ""
         price = f"; price {self.price_bits:.4g}" if wanted and not math.isnan(self.price_bits) else ""
         shown = f"{self.opacity.value} of {self.opacity.prior_bits:.6f} bits ({self.opacity.method})"
+        shown = "nothing to hide" if self.opacity.is_vacuous else shown
         if not math.isnan(self.loss_bits):
             error = f" ± {self.loss_std_error:.2g}" if self.loss_std_error else ""
             shown = f"loss {self.loss_bits:.6f}{error} bits; {shown} from who knows the policy"

@@ -10,6 +10,9 @@ from ..common.rounding import lower_text, upper_text
 from ..common.values import Value
 
 
+_CERTAIN = 5e-7  # bits, which are printed as 0
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Opacity(Value):
     """`H(Z|Y)` of a policy, exactly, between bounds, or estimated; `method` and `reason` say which and why.
@@ -62,6 +65,8 @@ class Opacity(Value):
 
     def facts(self) -> list[tuple[str, str]]:
         """What is hidden and what leaks, as names and values for a table."""
+        if self.is_vacuous:
+            return [("hidden", "nothing to hide: the secret is certain before anything is observed")]
         return [
             (
                 "hidden",
@@ -69,6 +74,11 @@ class Opacity(Value):
             ),
             ("leaked", f"{_text(self.leakage_bits)} bits"),
         ]
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether there is nothing to hide: the secret is certain, to six digits, before anything is observed."""
+        return self.prior_bits < _CERTAIN
 
     @property
     def value(self) -> str:

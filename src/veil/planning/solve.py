@@ -10,7 +10,7 @@ from ..common.workers import team_of
 from ..measure.constrained import ConstraintValue, quantity_values
 from ..measure.pairs import PairValue, pair_values
 from ..problem.pairs import OWN
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from ..problem.terms import hidden_terms, terms_of, with_task
 from ..proof.certify import prove
 from ..proof.feasibility import proven_others
@@ -50,6 +50,7 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     **Raises:** `InfeasibleError`, at once, where no policy reaches the threshold; `InputError`, listing every option that is
     wrong; `CheckpointError`; `TooLargeError`.
     """
+    check_problem(problem)
     options = check_options(options)
     clock = Clock(options.time_limit)
     method = METHODS.get(options.method)()

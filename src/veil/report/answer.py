@@ -131,6 +131,8 @@ def verdict(answer: Answer) -> str:
 
 def _measured(found: Solution) -> str:
     opacity = found.opacity
+    if opacity.is_vacuous:
+        return "There is nothing to hide: the secret is certain before anything is observed"
     if found.goal == "transparent":
         return f"The observer learns {bits_text(opacity.leakage_bits)} of the secret's {bits_text(opacity.prior_bits)} bits"
     return f"The policy hides {_hidden(opacity)} of the secret's {bits_text(opacity.prior_bits)} bits from the observer"

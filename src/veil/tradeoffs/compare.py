@@ -17,7 +17,7 @@ from ..planning.solution import Solution, Status
 from ..planning.solve import solve
 from ..policy.memories import Memory, StateMemory
 from ..policy.policy import Policy
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from ..problem.trivial import trivial_bound
 from ..proof.certify import certify
 
@@ -86,6 +86,7 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
 
     **Raises:** `InputError`; `InfeasibleError` where no policy meets the threshold.
     """
+    check_problem(problem)
     options, wrong = checked(options)
     if wrong:
         raise InputError("compare", wrong.values())

@@ -21,7 +21,7 @@ from ..measure.pairs import pair_values
 from ..planning.game_method import search_game
 from ..planning.solution import Solution
 from ..problem.observer import Observer
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from ..problem.trivial import trivial_bound
 
 DesignGoal = Literal["opaque", "transparent"]
@@ -305,6 +305,7 @@ def _checked(
     problem: Problem, budget: object, costs: object, goal: object, sensors: object, gap: object
 ) -> dict[str, float]:
     """The sensors to choose from, each with its cost. Raises `InputError` with every defect."""
+    check_problem(problem)
     defects = Defects("design_sensors")
     known = tuple(problem.observer.sensors)
     names = known if sensors is None else as_tuple(sensors)

@@ -24,7 +24,7 @@ from ..planning.table_methods import make_ascent
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
 from ..problem.fingerprint import fingerprint
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from ..proof.certify import certify
 from .frontier_file import CurveFile, Kept
 from .moved_bound import RETURN, MovedBound
@@ -138,6 +138,7 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
 
     **Raises:** `InputError`; `InfeasibleError` where no policy meets a threshold; `CheckpointError`.
     """
+    check_problem(problem)
     options, wrong = checked(options)
     shared = [name for name in settings(FrontierOptions) if name in settings(SolveOptions) and name != "checkpoint"]
     common = {name: getattr(options, name) for name in shared}
