@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import pyarrow.parquet
@@ -17,6 +18,7 @@ from veil.study.drive import run_study
 from veil.study.executors import Outcome, SchedulerLost
 from veil.study.job import Job, perform
 from veil.study.page import write_study_report
+from veil.study.summary import latex_table, over_seeds
 from veil.study.table import difference
 
 SET = {"solve.iterations": 2, "solve.starts": 2, "solve.certificate": False}
@@ -204,6 +206,61 @@ def test_what_a_time_limit_decides_is_told_and_is_no_difference(tmp_path: Path):
         done = command("study", *told)
         assert done.code == code, done.err
         assert "time limit" in done.err or code == 1
+
+
+def test_given_policies_are_measured(done: veil.StudyResult, tmp_path: Path):
+    """A result folder and the uniform policy, in every scenario; their values are those of `veil measure`."""
+    given = next(done.folder.glob("runs/*"))
+    shutil.copytree(given, tmp_path / "best")
+    asked = study(policies=["uniform", "best"], folder=tmp_path, vary={"min_return": ["50%", "90%"]})
+    measured = asked.run(tmp_path / "study", workers=1)
+    rows = list(measured.rows())
+    assert [row["policy"] for row in rows] == ["uniform", "uniform", "best", "best"]
+    for row in rows:
+        problem = veil.gallery.load("two-rooms", min_return=row["min_return"])
+        policy = veil.load_result(given).policy if row["policy"] == "best" else veil.MarkovPolicy.uniform(problem)
+        assert (row["status"], row["bits"]) == ("GIVEN", veil.opacity(problem, policy).bits)
+        assert row["expected_return"] == veil.expected_return(problem, policy)
+    keys = [run.key for run in asked.runs]
+    assert keys == [run.key for run in study(policies=["uniform", "best"], folder=tmp_path, vary=asked.vary).runs]
+    (tmp_path / "best" / "policy.safetensors").write_bytes(b"another")
+    changed = [run.key for run in study(policies=["uniform", "best"], folder=tmp_path, vary=asked.vary).runs]
+    assert [one == other for one, other in zip(keys, changed, strict=True)] == [True, True, False, False]
+
+
+def test_limits_of_a_study_end_it_with_7(done: veil.StudyResult, tmp_path: Path):
+    rows = list(done.rows())
+    least = min(row["bits"] for row in rows)
+    most = max(row["leakage_bits"] for row in rows)
+    assert done.missed_gates(least, most) == []
+    missed = done.missed_gates(least + 1e-3, None)
+    assert [gate.reached for _, gate in missed] == [row["bits"] for row in rows if row["bits"] < least + 1e-3]
+    (tmp_path / "s.toml").write_text('scenarios = ["gallery:two-rooms"]\npolicies = ["uniform"]\n')
+    command_line = ["study", tmp_path / "s.toml", "-o", tmp_path / "out", "--workers", "1", "--max-leakage"]
+    assert command(*command_line, "0.6").code == 0
+    told = command(*command_line, "0.5", "--json")
+    assert (told.code, told.json["missed_gates"][0]["name"]) == (7, "max_leakage")
+
+
+def test_tables_over_seeds_and_for_latex(done: veil.StudyResult):
+    rows = list(done.rows())
+    for row in over_seeds(rows, done.factors, ["status", "bits"]):
+        bits = [one["bits"] for one in rows if one["min_return"] == row["min_return"]]
+        assert row["runs"] == 2
+        if bits[0] == bits[1]:
+            assert row["bits"] == bits[0]
+        else:
+            assert (row["bits"].value, row["bits"].deviation) == (mean(bits), pytest.approx(stdev(bits)))
+    assert str(mean_of([1.0, 2.0, 4.0])) == "2.3 ± 1.5"
+    text = latex_table(["a_b", "bits"], [["50%", mean_of([1.0, 2.0, 4.0])], ["90%", None]])
+    assert text.splitlines()[1:-1] == [
+        r"\toprule", r"a\_b & bits \\", r"\midrule", r"50\% & 2.3 $\pm$ 1.5 \\", r"90\% &  \\", r"\bottomrule"
+    ]  # fmt: skip
+    assert (
+        "min\\_return & runs & bits"
+        in command("study", "table", done.folder, "--means", "--latex", "--columns", "bits").out
+    )
+    assert command("study", "table", done.folder, "--means", "--json").json["rows"][0]["runs"] == 2
 
 
 def test_the_report_shows_every_run(done: veil.StudyResult, tmp_path: Path):

@@ -9,8 +9,12 @@ import typer
 
 from .changes import with_changes
 from .shared import (
+    GATE_MISSED,
+    SOLVED,
     Document,
     JsonOption,
+    MaxLeakageOption,
+    MinOpacityOption,
     Opened,
     PairOption,
     PolicyArgument,
@@ -26,6 +30,7 @@ from .shared import (
     print_json,
     print_table,
     problem_of_model,
+    stop,
 )
 
 if TYPE_CHECKING:
@@ -91,6 +96,8 @@ def measure(
         list[float] | None, typer.Option(help="With --details: orders of Rényi entropies.", show_default="0.5, 2")
     ] = None,
     option: ReadOption = None,
+    min_opacity: MinOpacityOption = None,
+    max_leakage: MaxLeakageOption = None,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
@@ -98,6 +105,8 @@ def measure(
     """Measure what a policy hides, what it leaks, and its return.
 
     A model file needs an observer and a secret, as a PRISM program with observables and secret variables has.
+
+    Exit codes: 0 measured, 2 bad input, 7 a limit of --min-opacity or --max-leakage is missed.
 
     Example: veil measure patrol.toml patrol-result --details
 
@@ -107,6 +116,7 @@ def measure(
     from ..common.clock import Clock
     from ..engine.return_range import threshold
     from ..formats.results.document import encoded, problem_document
+    from ..measure.gates import gates
     from ..measure.given_secret import shown_return_given_secret
     from ..measure.pairs import pair_values
     from ..proof.feasibility import proven_others, reaches_threshold
@@ -122,6 +132,7 @@ def measure(
     rest = None if time_limit is None else clock.left
     pairs = pair_values(problem, acting, method, sequences=sequences, seed=seed, time_limit=rest)
     given = shown_return_given_secret(problem, acting, pair)
+    limits = gates(hidden, min_opacity, max_leakage)
     document: Document = {
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),
@@ -154,13 +165,19 @@ def measure(
         watching = problem.only(pair).observer
         document["details"] = _details(problem, acting, pair, found, by)
         document["details"]["recommendations"] = _recommendations(watching, document["details"], found, by)
+    if limits:
+        document["gates"] = [one.document() for one in limits]
     if as_json:
         print_json(document)
-        return
-    _show_measured(document, hidden, [one.fact() for one in (*others, *pairs)], None if given is None else given.fact())
-    if found is not None:
-        source = "sensor" if problem.only(pair).observer.sensors else "observation"
-        _show_details(document["details"], found, by, source)
+    else:
+        facts = [one.fact() for one in (*others, *pairs)]
+        _show_measured(document, hidden, facts, None if given is None else given.fact())
+        if found is not None:
+            source = "sensor" if problem.only(pair).observer.sensors else "observation"
+            _show_details(document["details"], found, by, source)
+        for one in limits:
+            print(one.text)
+    stop(SOLVED if all(one.met for one in limits) else GATE_MISSED)
 
 
 def open_measured(

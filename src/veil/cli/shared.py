@@ -26,6 +26,7 @@ INFEASIBLE = 3
 LIMIT = 4
 REJECTED = 5
 NOT_SEARCHED = 6
+GATE_MISSED = 7
 INTERRUPTED = 130
 
 GALLERY = "gallery:"
@@ -94,6 +95,16 @@ ReadOption = Annotated[
         help="Option for reading a model file, such as constants=N=4.",
         show_default=False,
     ),
+]
+MinOpacityOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="Exit with 7 unless so many bits are proven, or known with 95% confidence, to stay hidden."
+    ),
+]
+MaxLeakageOption = Annotated[
+    float | None,
+    typer.Option(min=0, help="Exit with 7 unless at most so many bits leak, proven or with 95% confidence."),
 ]
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
 
@@ -204,16 +215,9 @@ def no_scenario(text: str) -> Exception:
 
 def open_policy(problem: "Problem", text: str) -> "Policy":
     """The policy of a file, of a result folder, or the uniform one; raises where it does not fit the problem."""
-    from ..formats.policies.files import load_policy
-    from ..policy.markov import MarkovPolicy
+    from ..formats.results.folder import named_policy
 
-    if text == "uniform":
-        return MarkovPolicy.uniform(problem)
-    if not os.path.isdir(text):
-        return load_policy(text, problem)
-    from ..formats.results.folder import read_result
-
-    return read_result(text).policy()
+    return named_policy(problem, text)
 
 
 def stop(code: int) -> NoReturn:

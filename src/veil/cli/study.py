@@ -7,10 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .shared import JsonOption, guarded, note, print_facts, print_json, print_table, stop, write_text
+from .shared import (
+    GATE_MISSED,
+    JsonOption,
+    MaxLeakageOption,
+    MinOpacityOption,
+    guarded,
+    note,
+    print_facts,
+    print_json,
+    print_table,
+    stop,
+    write_text,
+)
 from .solve import QuietOption
 
 if TYPE_CHECKING:
+    from ..measure.gates import Gate
     from ..study.definition import Study
     from ..study.table import StudyResult
 
@@ -62,6 +75,8 @@ def run(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Begin failed runs again.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="Check finished runs; make damaged ones again.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")] = False,
+    min_opacity: MinOpacityOption = None,
+    max_leakage: MaxLeakageOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,7 +85,8 @@ def run(
     Each run is a result folder of its own below runs/. The folder also has one table (table.csv, table.parquet), the
     manifest study.json and the log events.jsonl.
 
-    Exit codes: 0 all runs are done, 2 bad input, 4 some runs failed (the table has their reasons), 130 interrupted.
+    Exit codes: 0 all runs are done, 2 bad input, 4 some runs failed (the table has their reasons), 7 a run misses
+    --min-opacity or --max-leakage, 130 interrupted.
 
     Example: veil study layouts.toml -o layouts-study --workers 2
     """
@@ -98,8 +114,9 @@ def run(
         raise
     finally:
         teller.close()
-    _tell_end(result, as_json, events)
-    stop(SOME_FAILED if result.counts()["failed"] else 0)
+    missed = result.missed_gates(min_opacity, max_leakage)
+    _tell_end(result, missed, as_json, events)
+    stop(GATE_MISSED if missed else SOME_FAILED if result.counts()["failed"] else 0)
 
 
 @studies.command("new")
@@ -184,14 +201,23 @@ def table(
         "status,bits,expected_return,proven_upper,seconds"
     ),
     *,
+    means: Annotated[
+        bool, typer.Option("--means", help="Runs that differ only in their seed as one row: mean ± standard deviation.")
+    ] = False,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="Print the table for LaTeX, with the package booktabs.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the table of a study as it is now, and write it to its folder.
 
     Example: veil study table layouts-study --columns bits,gap
+
+    Example: veil study table layouts-study --columns bits,expected_return --means --latex
     """
     from ..common.errors import InputError
     from ..common.suggest import suggestion
+    from ..study.summary import latex_table, over_seeds
     from ..study.table import StudyResult
 
     result = StudyResult(folder)
@@ -202,12 +228,24 @@ def table(
     result.write_table()
     shown = list(dict.fromkeys([*result.factors, *wanted]))
     rows = [{name: row[name] for name in shown} for row in result.rows()]
+    if means:
+        rows = over_seeds(result.rows(), result.factors, wanted)
+        shown = list(rows[0]) if rows else shown
     if as_json:
-        print_json({"name": result.name, "rows": rows})
+        plain = [{name: _mean_document(cell) for name, cell in row.items()} for row in rows]
+        print_json({"name": result.name, "rows": plain})
+    elif latex:
+        print(latex_table(shown, [list(row.values()) for row in rows]))
     else:
         print_table(shown, [["" if v is None else v for v in row.values()] for row in rows])
         if limited := result.limited():
             note(f"veil: {limited}")
+
+
+def _mean_document(cell: object) -> object:
+    from ..study.analysis import Mean
+
+    return {"mean": cell.value, "deviation": cell.deviation} if isinstance(cell, Mean) else cell
 
 
 @studies.command("report")
@@ -280,10 +318,15 @@ def _duration(seconds: float) -> str:
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
-def _tell_end(result: "StudyResult", as_json: bool, events: bool) -> None:
+def _tell_end(result: "StudyResult", missed: "list[tuple[str, Gate]]", as_json: bool, events: bool) -> None:
     counts = result.counts()
+    for label, one in missed:
+        note(f"veil: {label}: {one.text}")
     if as_json:
-        print_json({"folder": str(result.folder), **counts, "table": str(result.folder / "table.csv")})
+        told = [{"run": label, **one.document()} for label, one in missed]
+        print_json(
+            {"folder": str(result.folder), **counts, "table": str(result.folder / "table.csv"), "missed_gates": told}
+        )
     elif not events:
         words = f"{counts['done']} of {len(result.runs)} runs done"
         failed = f", {counts['failed']} failed" if counts["failed"] else ""

@@ -14,6 +14,7 @@ from ..common.text import aligned
 from ..common.values import Value
 from ..formats.documents import json_text
 from ..formats.registry import write_problem
+from ..formats.results.document import encoded
 from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..problem.problem import Problem
@@ -71,15 +72,8 @@ class Fitted(Value):
             "runs": self.num_runs,
             "log_likelihood": self.log_likelihood,
             "confidence": self.confidence,
-            "opacity": {
-                "bits": self.opacity.bits,
-                "corrected_bits": self.corrected_bits,
-                "low": low,
-                "high": high,
-                "draws": self.draws,
-                "prior_bits": self.opacity.prior_bits,
-                "method": self.opacity.method,
-            },
+            "opacity": encoded(self.opacity)
+            | {"corrected_bits": self.corrected_bits, "low": low, "high": high, "draws": self.draws},
             "intervals": [vars(one) for one in self.intervals],
             "notes": self.notes,
         }

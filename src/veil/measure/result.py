@@ -9,7 +9,6 @@ from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
 from ..common.values import Value
 
-
 _CERTAIN = 5e-7  # bits, which are printed as 0
 
 

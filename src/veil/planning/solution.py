@@ -44,6 +44,7 @@ class Status(Enum):
     TIME_LIMIT = "time limit reached: the best policy so far is returned"
     NOT_SEARCHED = "time limit reached before the first iteration: allow more time, or ask for a shorter horizon"
     INTERRUPTED = "interrupted: the best policy so far is returned"
+    GIVEN = "the policy was measured, not searched for"
     INFEASIBLE = "no policy of this class was found that meets the constraint"
 
 

@@ -1,26 +1,20 @@
 """The answer that a report is about, from a solution or a result folder, and the verdict on it in two sentences."""
 
-import math
 from dataclasses import dataclass
 
-from ..common.clock import Clock
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
 from ..common.text import in_parentheses
-from ..engine.return_range import threshold
 from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
-from ..measure.constrained import constraint_values
-from ..measure.evaluate import expected_return, opacity
-from ..measure.pairs import pair_values
 from ..measure.result import Opacity
+from ..planning.given import given_solution
 from ..planning.solution import CLOCK_WORDS, Solution, Status, is_short, lacks_clock
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.trivial import trivial_bound
 from ..proof.certificate import CONFIDENCE, Certificate
-from ..proof.feasibility import reaches_threshold
 from .style import number_text
 
 
@@ -48,16 +42,17 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A solution, what is proven of it, why not more, and the version of veil that found it.
-
-    `searched`: whether a search found the policy; False where it was given, and only measured.
-    """
+    """A solution, what is proven of it, why not more, and the version of veil that found it."""
 
     solution: Solution
     claim: Claim | None
     note: str
     version: str | None
-    searched: bool = True
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search found the policy; if not, it was given, and only measured."""
+        return self.solution.status is not Status.GIVEN
 
     @property
     def proof_is_short(self) -> bool:
@@ -91,35 +86,8 @@ def make_answer(
 
 
 def audit(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float | None = None) -> Answer:
-    """The answer about a policy that was given: what it hides and earns, measured, without a search and without a proof.
-
-    **Arguments:** `seed`: as for `veil.opacity`; `time_limit`: seconds for all pairs together.
-
-    **Raises:** `InputError` where the policy does not fit the problem.
-    """
-    earned, values = expected_return(problem, policy), constraint_values(problem, policy)
-    clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
-    hidden = opacity(problem, policy, seed=seed, time_limit=first)
-    rest = None if time_limit is None else clock.left
-    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=rest)
-    others = values[wanted is not None :]
-    solution = Solution(
-        policy=policy,
-        policy_class=policy.describe(),
-        opacity=hidden,
-        expected_return=earned,
-        threshold=wanted,
-        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in (*others, *pairs)),
-        status=Status.NOT_SEARCHED,
-        method="none",
-        price_bits=math.nan,
-        seed=seed,
-        needs_observations=policy.needs_observations,
-        constraints=values,
-        pairs=pairs,
-        problem=problem,
-    )
-    return Answer(solution, None, "the policy was measured, not searched for", None, searched=False)
+    """The answer about a policy that was given; arguments and errors as for `given_solution`."""
+    return Answer(given_solution(problem, policy, seed=seed, time_limit=time_limit), None, Status.GIVEN.value, None)
 
 
 def verdict(answer: Answer) -> str:

@@ -15,12 +15,21 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over seeds; `low` and `high` are its 95% interval (Student's t), equal to it for one seed or equal values."""
+    """A mean over seeds; `low` and `high` are its 95% interval (Student's t), equal to it for one seed or equal values.
+
+    `deviation`: the standard deviation of the values, that of a sample (`n − 1`); as text `mean ± deviation`.
+    """
 
     value: float
     low: float
     high: float
     count: int
+    deviation: float = 0.0
+
+    def __str__(self) -> str:
+        exponent = int(f"{self.deviation:.1e}".partition("e")[2]) if self.deviation else -4
+        places = min(max(0, 1 - exponent), 6)  # two digits of the deviation
+        return f"{self.value:.{places}f} ± {self.deviation:.{places}f}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ def mean_of(values: Sequence[float]) -> Mean:
         return Mean(centre, centre, centre, count)
     variance = math.fsum((value - centre) ** 2 for value in values) / (count - 1)
     half = float(student.ppf((1 + LEVEL) / 2, count - 1)) * math.sqrt(variance / count)
-    return Mean(centre, centre - half, centre + half, count)
+    return Mean(centre, centre - half, centre + half, count, math.sqrt(variance))
 
 
 def usable(rows: Iterable[Row], quantity: str) -> list[Row]:
@@ -64,7 +73,7 @@ def levels(rows: Sequence[Row], factor: str) -> list[Any]:
 
 def means(rows: Sequence[Row], factors: Sequence[str], quantity: str) -> dict[tuple[Hashable, ...], Mean]:
     """For each combination of the factors, the mean of the quantity over its rows."""
-    cells = _grouped(rows, lambda row: tuple(_hashable(row[name]) for name in factors))
+    cells = grouped(rows, lambda row: tuple(_hashable(row[name]) for name in factors))
     return {cell: mean_of([float(row[quantity]) for row in found]) for cell, found in cells.items()}
 
 
@@ -83,7 +92,7 @@ def effects(rows: Sequence[Row], factors: Sequence[str], quantity: str) -> list[
         others = [name for name in factors if name != factor]
         changes: dict[Hashable, dict[Hashable, list[float]]] = defaultdict(lambda: defaultdict(list))
         blocks = 0
-        for block in _grouped(rows, lambda row, names=others: tuple(_hashable(row[name]) for name in names)).values():
+        for block in grouped(rows, lambda row, names=others: tuple(_hashable(row[name]) for name in names)).values():
             values = {_hashable(row[factor]): float(row[quantity]) for row in block}
             if len(values) < len(wanted):
                 continue
@@ -120,7 +129,8 @@ def number_of(value: Any) -> float | None:
         return None
 
 
-def _grouped(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
+def grouped(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
+    """The rows with each value of a key, in order."""
     found: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from ..common.errors import InputError, ScenarioError
 from ..formats.gallery import GALLERY, scenario_text
+from ..formats.results.folder import POLICY
 from ..formats.scenario.changes import read_change
 from ..formats.scenario.files import named_files
 from ..formats.scenario.text import Source, read_scenario_text
+from ..problem.belief import UNIFORM
 
 Files = tuple[tuple[str, str], ...]
 """Paths with the hash of each file's content."""
@@ -50,6 +52,14 @@ def hashed(scenario: str, names: Sequence[str]) -> Files:
     folder = os.path.dirname(os.path.abspath(scenario))
     paths = [os.path.join(folder, name) for name in dict.fromkeys(names)]
     return tuple((path, _hash(path)) for path in paths)
+
+
+def hashed_policy(policy: str) -> Files:
+    """The file of a policy, `uniform` or a path, which may be that of a result folder."""
+    if policy == UNIFORM:
+        return ()
+    path = os.path.abspath(os.path.join(policy, POLICY) if os.path.isdir(policy) else policy)
+    return ((path, _hash(path)),)
 
 
 @contextmanager

@@ -17,8 +17,9 @@ from ..common.suggest import suggestion
 from ..common.values import Value
 from ..formats.gallery import GALLERY
 from ..formats.scenario.toml import value_of
+from ..problem.belief import UNIFORM
 from .columns import COLUMNS
-from .content import Files, files_of_changes, hashed, text_and_files
+from .content import Files, files_of_changes, hashed, hashed_policy, text_and_files
 from .derived import Derived
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Run:
 
     **Attributes:** `scenario`: `gallery:NAME` or a path; `changes`: texts `KEY=VALUE`, as `--set` takes them; `factors`:
     what distinguishes it from the other runs, by name; `key`: a hash of the scenario's text, the files that it names and
-    the changes, which names its folder; `text` and `files`: what was hashed, empty for a run that is read from a folder.
+    the changes, which names its folder; `text` and `files`: what was hashed, empty for a run that is read from a folder;
+    `policy`: what is measured in place of a search.
     """
 
     scenario: str
@@ -44,6 +46,7 @@ class Run:
     key: str
     text: str = field(default="", repr=False)
     files: Files = field(default=(), repr=False)
+    policy: str | None = None
 
     @property
     def label(self) -> str:
@@ -55,7 +58,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Value):
-    """Many runs of `veil.solve`: every scenario with every case and every combination of the values that vary.
+    """Many runs of `veil.solve`, or measured policies: every scenario with every case and every combination of what varies.
 
     **Arguments:**
 
@@ -63,6 +66,8 @@ class Study(Value):
     - `vary`: for each key of a scenario (`min_return`, `solve.seed`, `grid.slip`) the list of its values.
     - `set`: for each key the one value that all runs have.
     - `cases`: for each name a mapping of keys to values that belong together, such as the sensors of one design.
+    - `policies`: `"uniform"`, policy files, result folders, or patterns. If any are given, each is measured in every scenario,
+      and nothing is searched.
     - `derived`: for each name an expression over the columns of the table, such as `bits / prior_bits`.
     - `attempts`: how often a run is begun whose worker is lost.
     - `limit`: seconds after which a run's worker is ended; None for no limit.
@@ -83,11 +88,14 @@ class Study(Value):
     limit: float | None = None
     name: str = "study"
     folder: str | Path = "."
+    policies: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         defects = Defects("study")
-        if isinstance(self.scenarios, str) or not all(isinstance(one, str) for one in self.scenarios):
-            defects.add(f"scenarios is {self.scenarios!r}, expected a list of paths or gallery:NAME")
+        for name, expected in (("scenarios", "gallery:NAME"), ("policies", "uniform")):
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+                defects.add(f"{name} is {given!r}, expected a list of paths or {expected}")
         for key, values in self.vary.items():
             if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not len(values):
                 defects.add(f"vary, {key}: found {values!r}, expected a list of values")
@@ -104,7 +112,7 @@ class Study(Value):
         defects.raise_if_any()
 
     def _check_derived(self, defects: Defects) -> None:
-        known = [*COLUMNS, *self.vary, "scenario", "case"]
+        known = [*COLUMNS, *self.vary, "scenario", "case", "policy"]
         for name, expression in self.derived.items():
             try:
                 missing = sorted(Derived(name, expression).columns - set(known))
@@ -139,30 +147,37 @@ class Study(Value):
         return found
 
     def _expanded(self) -> Iterator[Run]:
-        names = list(self.vary)
-        several = len(self.cases) > 0
-        for scenario in self._found_scenarios():
+        names, cases = list(self.vary), self.cases or {"": dict[str, Any]()}
+        policies: dict[str | None, Files] = {policy: hashed_policy(policy) for policy in self._found("policies")}
+        policies = policies or {None: ()}
+        scenarios = self._found("scenarios")
+        if not scenarios:
+            raise InputError("study", ["scenarios is empty, expected paths of scenario files or gallery:NAME"])
+        for scenario in scenarios:
             text, names_of_files = text_and_files(scenario)
-            content, named = (
-                _hash(text),
-                dict[tuple[str, ...], Files](),
-            )  # many runs name the same files, which are read once
-            for case, own in self.cases.items() if several else [("", {})]:
-                for values in itertools.product(*self.vary.values()):
-                    varied = dict(zip(names, values, strict=True))
-                    changes = _changes({**self.set, **own, **varied})
-                    factors = {"scenario": _short(scenario), **({"case": case} if several else {}), **varied}
-                    wanted = (*names_of_files, *files_of_changes(changes))
-                    if wanted not in named:
-                        named[wanted] = hashed(scenario, wanted)
-                    key = _hash(content, *changes, *(known for _, known in named[wanted]))
-                    yield Run(scenario, changes, factors, key, text, named[wanted])
+            content, named = _hash(text), dict[tuple[str, ...], Files]()  # many runs name the same files, read once
+            combined = itertools.product(cases.items(), policies.items(), itertools.product(*self.vary.values()))
+            for (case, own), (policy, acting), values in combined:
+                varied = dict(zip(names, values, strict=True))
+                changes = _changes({**self.set, **own, **varied})
+                factors = {"scenario": _short(scenario)} | ({"case": case} if self.cases else {})
+                factors |= {} if policy is None else {"policy": self._name_of(policy)}
+                wanted = (*names_of_files, *files_of_changes(changes))
+                if wanted not in named:
+                    named[wanted] = hashed(scenario, wanted)
+                files = (*named[wanted], *acting)
+                given = () if policy is None else ("policy", UNIFORM if policy == UNIFORM else "")
+                key = _hash(content, *changes, *(known for _, known in files), *given)
+                yield Run(scenario, changes, factors | varied, key, text, files, policy)
 
-    def _found_scenarios(self) -> list[str]:
-        """The scenarios with patterns resolved, in order, each once."""
+    def _name_of(self, policy: str) -> str:
+        return policy if policy == UNIFORM else os.path.relpath(policy, self.folder)
+
+    def _found(self, what: str) -> list[str]:
+        """The scenarios or the policies with patterns resolved, in order, each once."""
         found: list[str] = []
-        for one in self.scenarios:
-            if one.startswith(GALLERY):
+        for one in getattr(self, what):
+            if one.startswith(GALLERY) or one == UNIFORM:
                 matches = [one]
             else:
                 pattern = os.path.join(self.folder, one)
@@ -170,8 +185,6 @@ class Study(Value):
                 if not matches:
                     raise InputError("study", [f"no file matches {one!r} in {os.path.abspath(self.folder)}"])
             found += [match for match in matches if match not in found]
-        if not found:
-            raise InputError("study", ["scenarios is empty, expected paths of scenario files or gallery:NAME"])
         return found
 
     def run(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..common.errors import InputError
 from ..formats.gallery import GALLERY
+from ..problem.belief import UNIFORM
 from .definition import Run, Study
 from .executors import Executor, Outcome, SchedulerLost
 from .folder import StudyFolder
@@ -127,8 +128,9 @@ class _Driver:
 
     def _hand_over(self, executor: Executor, run: Run) -> None:
         limit = self.study.limit
+        policy = run.policy if run.policy in (None, UNIFORM) else os.path.abspath(run.policy)
         scenario = run.scenario if run.scenario.startswith(GALLERY) else os.path.abspath(run.scenario)
-        executor.submit(Job(run.key, scenario, run.text, run.files, run.changes, str(self.kept.path), limit))
+        executor.submit(Job(run.key, scenario, run.text, run.files, run.changes, str(self.kept.path), limit, policy))
 
     def _take(self, outcome: Outcome, pending: dict[str, Run], forecast: Forecast) -> Run | None:
         """Note how an attempt ended; returns the run where it is begun again."""

@@ -30,6 +30,7 @@ class StudyFile(Table):
     vary: dict[str, Any] = Field(default_factory=dict)
     cases: list[CaseTable] = Field(default_factory=list)
     derived: dict[str, str] = Field(default_factory=dict)
+    policies: list[Name] = Field(default_factory=list)
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5
     limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
@@ -63,6 +64,7 @@ def load_study(path: str | Path) -> Study:
             limit=tables.limit,
             name=tables.name or path.stem[:200],
             folder=path.parent,
+            policies=tables.policies,
         )
     except InputError as error:
         defects.take(error)

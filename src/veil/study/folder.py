@@ -23,6 +23,7 @@ FORMAT = "veil-study-1"
 MANIFEST = "study.json"
 EVENTS = "events.jsonl"
 _RUNS, _FAILED, _CHECKPOINTS = "runs", "failed", "checkpoints"
+_DEFINITION = ("scenarios", "policies", "vary", "set", "cases", "derived", "attempts", "limit")
 _MOST_BYTES = 2**26
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.[0-9a-f]{16}")  # what `write_result` names a folder before it is whole
 _CHECKPOINT = re.compile(r"\.?[0-9a-f]{16}\.safetensors(\.[0-9a-f]{16})?")
@@ -158,9 +159,7 @@ def manifest(study: Study) -> dict[str, Any]:
             "scipy": scipy.__version__,
         },
         "platform": platform.platform(),
-        "definition": {
-            name: getattr(study, name) for name in ("scenarios", "vary", "set", "cases", "derived", "attempts", "limit")
-        },
+        "definition": {name: getattr(study, name) for name in _DEFINITION},
         "factors": list(study.runs[0].factors),
         "keys": {
             run.key: {"scenario": run.scenario, "changes": run.changes, "factors": run.factors} for run in study.runs

@@ -10,7 +10,8 @@ from pathlib import Path
 from ..common.errors import InfeasibleError, VeilError
 from ..engine.threads import one_blas_thread
 from ..formats.gallery import GALLERY
-from ..formats.results.run import run_scenario
+from ..formats.results.folder import named_policy
+from ..formats.results.run import measure_scenario, run_scenario
 from ..formats.results.scenario import Origin
 from ..formats.scenario.load import Scenario, read_scenario
 from .content import Files, unchanged
@@ -23,7 +24,8 @@ _LATE = 75  # exit status of a worker that ended a run over its limit
 class Job:
     """What a worker needs to know.
 
-    **Attributes:** `text` and `files`: the scenario as it was hashed; `limit`: seconds after which the process is ended.
+    **Attributes:** `text` and `files`: the scenario as it was hashed; `limit`: seconds after which the process is ended;
+    `policy`: what is measured in place of a search.
     """
 
     key: str
@@ -33,6 +35,7 @@ class Job:
     changes: tuple[str, ...]
     folder: str
     limit: float | None = None
+    policy: str | None = None
 
 
 @one_blas_thread
@@ -63,8 +66,12 @@ def perform(job: Job) -> str:
 def _solve(job: Job, folder: StudyFolder) -> None:
     with unchanged(job.files):
         scenario = _opened(job)
+        policy = None if job.policy is None else named_policy(scenario.problem, job.policy)
     checkpoint, origin = folder.checkpoint(job.key), Origin(job.scenario, job.changes, job.text)
     settings = {**scenario.settings, "progress": False}
+    if policy is not None:
+        measure_scenario(scenario.problem, policy, settings, folder.result(job.key), origin)
+        return
     run_scenario(
         scenario.problem, settings, folder.result(job.key), origin, checkpoint=checkpoint, keep_interrupted=False
     )

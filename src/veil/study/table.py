@@ -12,7 +12,9 @@ from typing import Any
 from ..common.errors import InputError
 from ..common.files import write_whole
 from ..common.text import csv_cell, parse_json
-from ..formats.results.folder import DOCUMENT
+from ..formats.results.document import decoded
+from ..formats.results.folder import DOCUMENT, read_result
+from ..measure.gates import Gate, gates
 from .columns import COLUMNS
 from .definition import Run
 from .derived import Derived
@@ -103,6 +105,15 @@ class StudyResult:
         remedy = "raise solve.time_limit, or limit solve.iterations instead"
         return f"every run ended at its time limit, so differences between runs may come from the limit: {remedy}"
 
+    def missed_gates(self, min_opacity: float | None, max_leakage: float | None) -> list[tuple[str, Gate]]:
+        """The limits that finished runs miss, each with the run; `Gate` says with which end of a value they are compared."""
+        found: list[tuple[str, Gate]] = []
+        for key in filter(self._kept.is_done, self.runs):
+            hidden = decoded(read_result(self._kept.result(key), check_files=False).document.answer.opacity)
+            missed = [one for one in gates(hidden, min_opacity, max_leakage) if not one.met]
+            found += [(self.runs[key].label, one) for one in missed]
+        return found
+
     def brief(self, key: str) -> Row:
         """The numbers of a run that a progress line shows."""
         row = self.row(key)
@@ -129,8 +140,6 @@ class StudyResult:
 
     def set_aside_damaged(self) -> list[str]:
         """Move result folders whose files do not match their hashes out of the way, so that their runs are made again."""
-        from ..formats.results.folder import read_result
-
         damaged: list[str] = []
         for key in filter(self._kept.is_done, self.runs):
             try:

@@ -124,7 +124,9 @@ class AnswerPart(Part):
 
     of: ClassVar[type] = Solution
 
-    status: str = Field(description="CONVERGED, ITERATION_LIMIT, TIME_LIMIT, NOT_SEARCHED, INTERRUPTED or INFEASIBLE.")
+    status: str = Field(
+        description="CONVERGED, ITERATION_LIMIT, TIME_LIMIT, NOT_SEARCHED, INTERRUPTED, GIVEN or INFEASIBLE."
+    )
     message: str = Field(description="The status in words.")
     feasible: bool = Field(description="Whether the constraint is met.")
     opacity: OpacityPart = Field(description="The remaining uncertainty of the observer about the secret.")

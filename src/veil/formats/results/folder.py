@@ -16,7 +16,9 @@ from ...common.checks import Defects
 from ...common.errors import InputError, TooLargeError
 from ...common.files import check_replaceable, locked, read_whole, write_whole
 from ...planning.solution import History, Solution
+from ...policy.markov import MarkovPolicy
 from ...policy.policy import Policy
+from ...problem.belief import UNIFORM
 from ...problem.fingerprint import fingerprint
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate
@@ -125,6 +127,13 @@ def load_result(folder: str | Path, problem: Problem | None = None) -> Solution:
     **Raises:** `InputError` naming the file or the entry that is wrong.
     """
     return read_result(folder).solution(problem)
+
+
+def named_policy(problem: Problem, text: str) -> Policy:
+    """The policy of a file, of a result folder, or the uniform one for `"uniform"`; raises if it cannot be read."""
+    if text == UNIFORM:
+        return MarkovPolicy.uniform(problem)
+    return read_result(text).policy() if os.path.isdir(text) else load_policy(text, problem)
 
 
 def write_result(

@@ -6,13 +6,24 @@ from typing import Any
 
 from ...common.errors import VeilError
 from ...common.signals import interrupts_wait
+from ...planning.given import given_solution
 from ...planning.methods import METHODS
 from ...planning.solution import Solution, Status
 from ...planning.solve import solve
+from ...policy.policy import Policy
 from ...problem.problem import Problem
 from .document import ResultDocument
 from .folder import write_result
 from .scenario import Origin
+
+
+def measure_scenario(
+    problem: Problem, policy: Policy, settings: Mapping[str, Any], folder: str | Path, origin: Origin
+) -> tuple[Solution, ResultDocument]:
+    """Measure a given policy and write the result folder; of `settings` it uses the seed and the time limit."""
+    seed, limit = settings.get("seed", 0), settings.get("time_limit")
+    solution = given_solution(problem, policy, seed=seed, time_limit=limit)
+    return solution, write_result(folder, problem, solution, origin)
 
 
 def run_scenario(
