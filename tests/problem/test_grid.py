@@ -275,7 +275,7 @@ BAD_WORLDS = [
     ),
     ({"starts": {(0, 0): 0.5, (0, 1): 0.4}}, "probabilities of the starts sum to 0.9, expected 1"),
     ({"starts": {(0, 0): 1.5}}, "probability of start (0, 0) is 1.5, expected a number from 0 to 1"),
-    ({"goals": [(0, 1)]}, "goals are [(0, 1)], expected a mapping from cells to rewards, as {(0, 3): 0.1}"),
+    ({"goals": [(0, 1)]}, "goals are [(0, 1)], expected a mapping from cells to rewards, such as {(0, 3): 0.1}"),
     ({"goals": {3: 1.0, 4: 1.0}}, "goal 3 is not a cell, expected (row, column), two whole numbers"),
     ({"goals": {(0, 1): float("inf")}}, "reward of goal (0, 1) is inf, expected a finite number"),
     ({"secrets": [(0, 0, 0)]}, "secret (0, 0, 0) is not a cell, expected (row, column), two whole numbers"),

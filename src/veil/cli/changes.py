@@ -12,7 +12,7 @@ _Set = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="A value in place of that in the scenario, as grid.slip=0.2; an empty one removes the key. Repeatable.",
+        help="A value that replaces the one in the scenario, such as grid.slip=0.2; an empty one removes the key. Repeatable.",
         show_default=False,
     ),
 ]

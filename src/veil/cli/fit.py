@@ -25,7 +25,7 @@ ColumnsOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME=COLUMN,…",
-        help="Columns that are called otherwise, as run=episode,time=t,label=outcome.",
+        help="Names of columns that differ, such as run=episode,time=t,label=outcome.",
         show_default=False,
     ),
 ]
@@ -52,7 +52,7 @@ def fit(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(metavar="POLICY", help="The policy where none is estimated.", show_default="uniform"),
+        typer.Option(metavar="POLICY", help="The policy, if none is estimated.", show_default="uniform"),
     ] = None,
     secret: Annotated[
         str | None,
@@ -124,7 +124,9 @@ def _columns(text: str | None) -> dict[str, str] | None:
     pairs = [part.partition("=") for part in text.split(",")]
     for name, equals, column in pairs:
         if not (name.strip() and equals and column.strip()):
-            raise InputError("--columns", [f"{name + equals + column!r} found, expected NAME=COLUMN, as run=episode"])
+            raise InputError(
+                "--columns", [f"{name + equals + column!r} found, expected NAME=COLUMN, such as run=episode"]
+            )
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 

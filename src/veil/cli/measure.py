@@ -73,7 +73,9 @@ def measure(
     sequences: Annotated[int, typer.Option(min=2, help="Size of a sample.")] = 2000,
     seed: SeedOption = 0,
     time_limit: Annotated[float | None, typer.Option(min=0, help="Time limit in seconds.")] = None,
-    workers: Annotated[str, typer.Option(help="Processes that share the work, or a Dask scheduler, as tcp://…")] = "1",
+    workers: Annotated[
+        str, typer.Option(help="Processes that share the work, or a Dask scheduler, such as tcp://…")
+    ] = "1",
     details: Annotated[
         bool,
         typer.Option(

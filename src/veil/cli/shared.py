@@ -175,7 +175,7 @@ def open_model(path: str, options: Sequence[str] | None) -> "Imported":
 
     for option in options or ():
         if "=" not in option:
-            raise InputError("--option", [f"{option!r} found, expected NAME=VALUE, as constants=N=4"])
+            raise InputError("--option", [f"{option!r} found, expected NAME=VALUE, such as constants=N=4"])
     return read_model(path, dict(option.split("=", 1) for option in options or ()))
 
 

@@ -285,7 +285,7 @@ def _numbers(text: str, flag: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(flag, [f"it is {text!r}, expected numbers separated by commas, as 0.1,0.2"]) from None
+        raise InputError(flag, [f"it is {text!r}, expected numbers separated by commas, such as 0.1,0.2"]) from None
 
 
 def _csv(curve: "Frontier") -> str:

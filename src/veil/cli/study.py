@@ -62,7 +62,7 @@ def run(
         float | None, typer.Option(min=0.1, help="Memory of each worker in GiB.", show_default="an equal share")
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.", show_default=False)
+        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.", show_default=False)
     ] = None,
     resource: Annotated[
         list[str] | None,

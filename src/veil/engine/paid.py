@@ -67,7 +67,7 @@ class Paid:
         if not self.after.is_known:
             raise InputError(
                 "return over an infinite horizon",
-                ["a time-dependent policy plays on optimally after its last table, and an agent who does not know its state"
+                ["a time-dependent policy plays on optimally after its last table, and an agent that does not know its state"
                  " or which model runs cannot: use a Markov policy, WhichModel(agent_knows=True), agent_sees='state', or"
                  " return_over='horizon'"],
             )  # fmt: skip

@@ -147,7 +147,7 @@ def check_feasible(problem: Problem) -> None:
     digits = next((n for n in range(4, 17) if f"{largest:.{n}g}" != f"{wanted:.{n}g}"), 17)
     raise InfeasibleError(
         f"min_return is {wanted:.{max(6, digits)}g}, but no policy reaches more than {largest:.{digits}g}: lower it, take"
-        " a share of what can be reached, as min_return='90%' ('100%' is the largest return itself), or change the"
+        " a share of what can be reached, such as min_return='90%' ('100%' is the largest return itself), or change the"
         " rewards or the horizon"
     )
 

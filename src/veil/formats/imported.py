@@ -130,7 +130,7 @@ class Imported(Value):
             covered.append(self.mask(str(where)))
             made.append(Sensor(str(name), (), float(rates[0]), float(rates[1])))
         if not made:
-            defects.add("no sensors found, expected at least one, as {'east': 'x>=3'}")
+            defects.add("no sensors found, expected at least one, such as {'east': 'x>=3'}")
         defects.raise_if_any()
         observer = sensor_observer(
             made, rates_of(made, np.stack(covered, axis=1)), "independent", sees_actions, sees_initial
@@ -210,7 +210,9 @@ class Imported(Value):
             raise InputError(where, [f"the {self.kind} has no observer: {remedy}"])
         wanted = self._last_state(secret) if isinstance(secret, str) else secret or self.secret
         if wanted is None:
-            remedy = "give secret=…, as veil.InitialState() or an expression for the secret last states, as 'x=3'"
+            remedy = (
+                "give secret=…, such as veil.InitialState() or an expression for the secret last states, such as 'x=3'"
+            )
             raise InputError(where, [f"the {self.kind} declares no secret: {remedy}"])
         if horizon is None:
             raise InputError(where, ["no horizon is given: give horizon=…, the number of decisions"])

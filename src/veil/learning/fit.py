@@ -143,7 +143,7 @@ def fit(
 def _check(prior: object, confidence: object, draws: object, seed: object, time_limit: object) -> None:
     defects = Defects("fit")
     if not (is_number(prior) and 0 < prior <= _MOST_PRIOR):
-        defects.add(f"prior is {prior!r}, expected pseudo-counts above 0, as 0.5, and at most {_MOST_PRIOR:g}")
+        defects.add(f"prior is {prior!r}, expected pseudo-counts above 0, such as 0.5, and at most {_MOST_PRIOR:g}")
     if not (is_number(confidence) and 0 < confidence < 1):
         defects.add(f"confidence is {confidence!r}, expected a probability between 0 and 1")
     if not isinstance(draws, int) or isinstance(draws, bool) or not 1 <= draws <= _MOST_DRAWS:

@@ -158,7 +158,7 @@ def _checked_columns(columns: object) -> dict[str, str]:
         return {}
     defects = Defects("columns")
     if not isinstance(columns, Mapping):
-        raise InputError("columns", [f"found {columns!r}, expected names by field, as {{'run': 'episode'}}"])
+        raise InputError("columns", [f"found {columns!r}, expected names by field, such as {{'run': 'episode'}}"])
     for name, column in columns.items():
         if name not in FIELDS:
             defects.add(f"unknown field {name!r}, expected some of {', '.join(FIELDS)}")
@@ -258,7 +258,7 @@ def _columns(path: str | Path, header: list[str], named: Columns) -> dict[str, i
         found = ", ".join(map(shown, header[:8])) or "nothing"
         needed = ", ".join(wanted[name] for name in ("run", "time", *(name for name in named if name not in _KINDS)))
         kinds = ", ".join(wanted[name] for name in _KINDS)
-        remedy = "" if named else "; columns that are called otherwise are named by columns, as run=episode"
+        remedy = "" if named else "; give other names of columns by columns, such as run=episode"
         raise ModelFileError(path, f"the columns are {found}, expected {needed}, and any of {kinds}{remedy}", 1)
     twice = [header[number] for number in place.values() if header.count(header[number]) > 1]
     if twice:

@@ -120,7 +120,7 @@ def samples_of_logs(logs: Logs, labels: Mapping[str, str] | None, bins: int) -> 
     return _numbered(list(map(str, given)), [[number.get(int(one)) for one in row] for row in tokens], bins)
 
 
-_EXPECTED = "expected names, finite numbers, or None where nothing is received"
+_EXPECTED = "expected names, finite numbers, or None if nothing is received"
 Entry = str | float | None
 
 

@@ -215,7 +215,7 @@ def refuse_if_too_large(
     limit = f"{budget.time_limit:g} s" if late else _bytes(budget.memory_bytes)
     raise TooLargeError(
         f"the exact value needs {size.text()} observation sequences over {hidden.num_states} hidden states and"
-        f" {hidden.horizon} steps, {need} where the budget is {limit}. {_REMEDIES}"
+        f" {hidden.horizon} steps, {need}; the budget is {limit}. {_REMEDIES}"
         f" {'time_limit' if late else 'memory_bytes'}=… to allow more"
     )
 
@@ -224,7 +224,7 @@ def _refuse_hopeless(seconds: float, budget: Budget) -> None:
     """Raise `TooLargeError` where a forecast from the first part of the work passes the time limit many times over."""
     if seconds > _HOPELESS * budget.time_limit:
         raise TooLargeError(
-            f"the exact value would take about {_duration(seconds)}, by the time of its first part, where the budget is"
+            f"the exact value would take about {_duration(seconds)}, by the time of its first part; the budget is"
             f" {budget.time_limit:g} s. {_REMEDIES} time_limit=… to allow more"
         )
 

@@ -345,7 +345,7 @@ def _exact(problem: Problem, chain: Chain, asked: _Asked, budget: Budget, *, sha
             sums, number = walked(True)
             return sums.result(problem, "exact", int(number), reason)
         except TooLargeError:
-            reason += ", merged where they tell the same, so that the worst ones are not listed"
+            reason += ", merged if they tell the same, so that the worst ones are not listed"
     sums, number = walked(False)
     return sums.result(problem, "exact", int(min(number, 1e18)), reason)
 

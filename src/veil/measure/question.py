@@ -199,7 +199,7 @@ class WithoutClock(Question):
         """`H(Z|Y) ≤ H(Z|W) ≤ H(Z)`: the observations with their times tell more than the string."""
         prior = self.prior_bits(budget)
         words = (
-            "lower bound: that against the observer with a clock, who knows more; upper bound: what is hidden before"
+            "lower bound: that against the observer with a clock, which knows more; upper bound: what is hidden before"
         )
         for known in self.timed.bounds(budget, width, worth_seconds):
             ends, end = (known.lower, max(prior, known.lower)), partial(self._end, known)

@@ -319,7 +319,7 @@ def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> st
         )
     text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
     if len(objective.starts) > 1:
-        text += ", from the start state where it is least"
+        text += ", from the start state with the least return"
     if not space.stationary or space.problem.return_over == "infinite":  # there the best policy is stationary
         return text
     reached = _with_a_clock(objective)

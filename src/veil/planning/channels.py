@@ -353,7 +353,7 @@ def _whole_tree(space: Space) -> BatchTree | StringBatch:
             return BatchTree(hidden, space.available, stationary=space.stationary)
         count = size.text()
     raise TooLargeError(
-        f"the loss of an observer who may be wrong is evaluated on all sequences, and {count} over"
+        f"the loss of an observer that may be wrong is evaluated on all sequences, and {count} over"
         f" {hidden.num_states:,} hidden states are too many: use evaluation='sampled', or shorten the horizon"
     )
 

@@ -96,7 +96,9 @@ def loss_measure(tree: BatchTree | StringBatch, space: Space, belief: Belief) ->
 
 def ruled_out() -> InputError:
     """The error of an observer whose loss has no largest value."""
-    words = "the observer rules out what some policy brings about, where its loss is infinite: give it a doubt, as in"
+    words = (
+        "the observer rules out what some policy brings about, where its loss is infinite: give it a doubt, for example"
+    )
     return InputError("belief", [f"{words} veil.Belief(…, doubt=0.01)"])
 
 

@@ -179,7 +179,7 @@ def _against_clocks(problem: Problem, hide: tuple[str, ...], given: dict[str, An
         pairs=(),
         upper_bits=float("nan"),
         proof=None,
-        detail="the game was played against observers with a clock, who know at least as much as those without: how much the"
+        detail="the game was played against observers with a clock, which know at least as much as those without: how much the"
         " best policy hides is not bounded from above",
     )
 

@@ -145,7 +145,7 @@ class SearchOptions:
         "ProgressOption",
         About(
             "True draws a progress line on standard error, False draws none, a function is called with each Progress.",
-            unset="a line where standard error is a terminal, after two seconds",
+            unset="a line if standard error is a terminal, after two seconds",
             in_file=False,
             flag="",
             in_identity=False,
@@ -232,7 +232,7 @@ class SolveOptions(SearchOptions):
         About(
             "Gap in bits between the proven bounds at which the game stops.",
             above=0,
-            unset="0.001, or 0.05 where the tree of observations is too large",
+            unset="0.001, or 0.05 if the tree of observations is too large",
             methods=("game",),
             flag="",
         ),

@@ -293,7 +293,7 @@ class _Optax:
         if not (hasattr(rule, "init") and hasattr(rule, "update")):
             raise InputError(
                 "primal-dual",
-                [f"optimizer is {optimizer!r}, expected the name of one of optax's, as 'adam' or 'sgd', or an optax"
+                [f"optimizer is {optimizer!r}, expected the name of one of optax's, such as 'adam' or 'sgd', or an optax"
                  " transformation"],
             )  # fmt: skip
         self._rule: Optimizer = rule

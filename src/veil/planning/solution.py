@@ -48,7 +48,7 @@ class Status(Enum):
     INFEASIBLE = "no policy of this class was found that meets the constraint"
 
 
-CLOCK_WORDS = "what this policy hides is proven against an observer with a clock, who knows at least as much"
+CLOCK_WORDS = "what this policy hides is proven against an observer with a clock, which knows at least as much"
 
 
 def lacks_clock(solution: "Solution", problem: Problem | None) -> bool:

@@ -17,7 +17,7 @@ from .record import ChannelRecord, ObserverRecord, QuantityRecord, Record
 Numbers = Int[np.ndarray, " n"]
 Columns = tuple[np.ndarray, ...]
 Bounds = tuple[float | None, ...]
-"""What the quantities of a problem must reach: the threshold on the return, None where there is none, then the others."""
+"""What the quantities of a problem must reach: the threshold on the return, None if there is none, then the others."""
 AGENT = -1
 """Stands for the agent's own observer among the channels whose observations a policy acts on."""
 _MOST_EXACT_STEPS = 1000  # up to which powers of the discount are made in fractions

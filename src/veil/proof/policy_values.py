@@ -180,7 +180,7 @@ def _quantities(
             steps += 1
         last = np.zeros(problem.size)
     elif problem.endless:
-        require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent who does not know the"
+        require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent that does not know the"
                 " model cannot continue optimally")  # fmt: skip
         last, tail = continuation_values(problem, values)
     wanted = bounds or (None,) * len(law.sums)

@@ -12,7 +12,9 @@ from .claims import ProvenQuantity
 from .reading import is_finite
 from .record import Record
 
-_CLOCKLESS = "; of an observer without a clock the lower bound is that of one with a clock, who knows at least as much"
+_CLOCKLESS = (
+    "; of an observer without a clock the lower bound is that of one with a clock, which knows at least as much"
+)
 
 
 def automaton_words(several: bool) -> str:

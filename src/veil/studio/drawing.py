@@ -258,7 +258,7 @@ def _options(text: str) -> dict[str, object]:
     """Options for reading a model file, `NAME=VALUE` separated by blanks."""
     parts = [part.partition("=") for part in text.split()]
     if not all(name and equals for name, equals, _ in parts):
-        raise InputError("options", [f"found {text[:80]!r}, expected NAME=VALUE, as reward_model=gold"])
+        raise InputError("options", [f"found {text[:80]!r}, expected NAME=VALUE, such as reward_model=gold"])
     return {name: value for name, _, value in parts}
 
 

@@ -21,10 +21,10 @@ _MARKER = b'<meta name="generator" content="veil study">'
 _MOST_ROWS = 2_000
 _CAPTIONS = {
     "multiples": "One line for each value of a factor, a panel for each combination of the others: means over the seeds,"
-    " with their 95% intervals where there are several.",
+    " with their 95% intervals if there are several.",
     "fronts": "Every feasible run. The line joins those that no other run of the panel exceeds in both bits and return.",
     "effects": "The mean difference that a value of a factor makes, everything else equal, with its 95% interval over the"
-    " seeds where there are several.",
+    " seeds if there are several.",
 }
 
 

@@ -161,7 +161,7 @@ def _check(problem: Problem, temperature: float, discount: float | None, horizon
     if not (is_number(used) and 0 <= used <= 1):
         defects.add(f"discount is {used!r}, expected a number in [0, 1]")
     elif horizon == "infinite" and used == 1:
-        defects.add("an infinite horizon needs a discount below 1, found 1: give one, as discount=0.9")
+        defects.add("an infinite horizon needs a discount below 1, found 1: give one, such as discount=0.9")
     if not problem.agent.sees_state:
         defects.add("the agent does not see its state, and the baseline values states: use problem.informed")
     if len(problem.models) > 1 and not problem.agent.knows_model:

@@ -117,5 +117,5 @@ def _table(readings: Sequence[object]) -> Float[np.ndarray, "m F"]:
     except (TypeError, ValueError):
         raise InputError("train", ["readings are neither names nor numbers, as many at each time"]) from None
     if not np.isfinite(table).all():
-        raise InputError("train", ["a reading is not finite: give None where nothing is received"])
+        raise InputError("train", ["a reading is not finite: give None if nothing is received"])
     return table

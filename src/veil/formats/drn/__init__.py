@@ -8,5 +8,5 @@ FORMAT = Format(
     read_model=later("veil.formats.drn.files:from_drn"),
     write_model=later("veil.formats.drn.files:save_drn"),
     write_chain=later("veil.formats.drn.files:chain_to_drn"),
-    options={"reward_model": "the rewards to use, where there are several"},
+    options={"reward_model": "the rewards to use, if there are several"},
 )

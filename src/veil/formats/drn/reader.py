@@ -154,7 +154,9 @@ class Reader:
                 self._state_rewards[self._num_states - 1] = self._list(rewards)
         if self.kind == "POMDP":
             if observation is None or not is_whole(observation) or len(observation) > 9:
-                raise self.error(f"observation {shown(observation or '')} found, expected a number in braces, as {{3}}")
+                raise self.error(
+                    f"observation {shown(observation or '')} found, expected a number in braces, such as {{3}}"
+                )
             self._observations.append(int(observation))
 
     def _read_action(self, line: str) -> None:

@@ -63,7 +63,7 @@ def from_graph(graph: Any, *, edges: EdgeMeaning = "actions", discount: float = 
     """
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
         raise InputError(
-            "graph", [f"it is a {type(graph).__name__}, expected a graph of networkx, as networkx.DiGraph"]
+            "graph", [f"it is a {type(graph).__name__}, expected a graph of networkx, such as networkx.DiGraph"]
         )
     if graph.number_of_nodes() > MOST_NODES or graph.number_of_edges() > MOST_EDGES:
         found = f"{graph.number_of_nodes():,} nodes and {graph.number_of_edges():,} edges"

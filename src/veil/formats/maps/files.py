@@ -194,7 +194,7 @@ def _read_cells(path: Path, rule: _Rule, defects: Defects) -> _Map:
         enough = about.resolution * ceil(sqrt(values.size / (MOST_CELLS * 0.98)))
         raise TooLargeError(
             f"{path}: the map has {rows:,} × {columns:,} cells of {factor * about.resolution:g} m, expected at most"
-            f" {MOST_CELLS:,} cells: give cell_size, as cell_size={enough:g}"
+            f" {MOST_CELLS:,} cells: give cell_size, such as cell_size={enough:g}"
         )
     free = free_cells(values, factor, rule.min_free, rule.max_occupied)
     if not free.any():

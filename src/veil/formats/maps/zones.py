@@ -148,7 +148,7 @@ def read_rewards(text: str) -> dict[Place, float]:
         try:
             amount = float(reward) if equals else 1.0
         except ValueError:
-            raise InputError("goals", [f"found {word!r}, expected PLACE=REWARD, as 12,8=0.5"]) from None
+            raise InputError("goals", [f"found {word!r}, expected PLACE=REWARD, such as 12,8=0.5"]) from None
         found[read_places(place, "goals")[0] if place else ""] = amount
     return found
 
@@ -158,5 +158,5 @@ def read_point(text: str, what: str) -> Point:
     try:
         x, y = map(float, text.split(","))
     except ValueError:
-        raise InputError(what, [f"found {text[:40]!r}, expected a point x,y in metres, as 3.5,2"]) from None
+        raise InputError(what, [f"found {text[:40]!r}, expected a point x,y in metres, such as 3.5,2"]) from None
     return x, y

@@ -8,7 +8,7 @@ FORMAT = Format(
     read_model=later("veil.formats.prism.files:from_prism"),
     options={
         "constants": "values of undefined constants, as N=4",
-        "reward_model": "the rewards to use, where there are several",
+        "reward_model": "the rewards to use, if there are several",
     },
     extra="prism",
 )

@@ -84,11 +84,11 @@ class PairPart(Part):
 
     name: str = Field(description="The name of the pair.")
     opacity: OpacityPart = Field(description="The remaining uncertainty of its observer about its secret.")
-    min: Number = Field(description="Bits that must stay hidden; null where there is no such bound.")
-    max: Number = Field(description="Bits that may stay hidden at most; null where there is no such bound.")
+    min: Number = Field(description="Bits that must stay hidden; null if there is no such bound.")
+    max: Number = Field(description="Bits that may stay hidden at most; null if there is no such bound.")
     met: bool = Field(description="Whether the bits are within the bounds.")
     price_bits: Number = Field(description="The bits that one more bit of the bound would cost.")
-    loss_bits: Number = Field(None, description="The loss of an observer who may be wrong; null where it is right.")
+    loss_bits: Number = Field(None, description="The loss of an observer that may be wrong; null if it is right.")
     loss_std_error: Number = Field(0.0, description="Standard error of a sampled loss, else 0.")
 
 
@@ -104,7 +104,7 @@ class ClassPart(Part):
     starts: int = Field(description="Policies to begin from.")
     rounds: list[list[int]] = Field(description="Iterations of each round, and the starts that stay after it.")
     last: int = Field(description="The most iterations of the start that is left.")
-    batch: int = Field(description="Sequences of the first gradients; 0 where gradients are exact.")
+    batch: int = Field(description="Sequences of the first gradients; 0 if gradients are exact.")
     optimiser: str = Field(description="The optimiser of the start that is left.")
     device: str = Field(description="What the search runs on.")
 
@@ -131,7 +131,7 @@ class AnswerPart(Part):
     feasible: bool = Field(description="Whether the constraint is met.")
     opacity: OpacityPart = Field(description="The remaining uncertainty of the observer about the secret.")
     expected_return: Number = Field(description="Exact.")
-    threshold: Number = Field(description="The threshold on the return; null where there is none.")
+    threshold: Number = Field(description="The threshold on the return; null if there is none.")
     policy_class: str = Field(description="The policy class that was searched.")
     needs_observations: bool = Field(description="Whether the agent must see what the observer sees.")
     method: str = Field(description="The method.")
@@ -153,7 +153,7 @@ class AnswerPart(Part):
     repeatable: bool = Field(
         description="Whether the same plan and seed give this answer on any machine: no limit of time decided anything."
     )
-    plan: PlanPart | None = Field(description="The plan that the search followed; null where nothing was searched for.")
+    plan: PlanPart | None = Field(description="The plan that the search followed; null if nothing was searched for.")
 
 
 class CertificatePart(Part):
@@ -163,11 +163,11 @@ class CertificatePart(Part):
     upper: Number = Field(description="Proven upper bound over all policies.")
     gap: Number = Field(description="The difference.")
     delayed_upper: Number = Field(
-        None, description="Proven upper bound over agents that do not see the current observation, where it is smaller."
+        None, description="Proven upper bound over agents that do not see the current observation, if it is smaller."
     )
     likely_lower: Number = Field(
         None,
-        description="Lower bound with confidence 1 − 1e-6, over the verifier's own draws; null where none is claimed.",
+        description="Lower bound with confidence 1 − 1e-6, over the verifier's own draws; null if none is claimed.",
     )
     summary: str = Field(description="The claim in words.")
 
@@ -179,7 +179,7 @@ class ResultDocument(Part):
     veil: str = Field(description="The version that wrote it.")
     problem: ProblemPart = Field(description="Which problem was solved.")
     answer: AnswerPart = Field(description="What was found.")
-    certificate: CertificatePart | None = Field(description="What is proven; null where no proof was made.")
+    certificate: CertificatePart | None = Field(description="What is proven; null if no proof was made.")
     certificate_note: str = Field(description="Why there is no certificate, or why its bounds may be weak.")
     files: dict[FileName, Hash] = Field(description="The files beside this one, with their SHA-256.")
 

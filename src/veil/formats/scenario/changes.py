@@ -12,7 +12,7 @@ from .text import Source, parse
 _MOST_CHARACTERS = 4_096
 _MOST_BRACKETS = 64  # a value is a list or a small table: deeper ones are refused before they are parsed
 _PART = re.compile(r'"([^"]*)"|([^."]+)')
-_FORM = "expected KEY=VALUE, as horizon=20 or grid.slip=0.2"
+_FORM = "expected KEY=VALUE, such as horizon=20 or grid.slip=0.2"
 
 
 def apply_changes(source: Source, changes: Iterable[str]) -> None:

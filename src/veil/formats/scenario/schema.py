@@ -436,7 +436,7 @@ class PairTable(Table):
     )
     belief: BeliefTable | None = Field(
         None,
-        description="What the observer assumes, where it may be wrong; its loss then takes the place of the hidden bits.",
+        description="What the observer assumes, if it may be wrong; its loss then replaces the hidden bits.",
     )
 
 
@@ -479,7 +479,7 @@ class ScenarioFile(Table):
     observer: ObserverTable | None = Field(None, description="What the observer sees.")
     agent: AgentTable | None = Field(None, description="What the agent sees; by default its state.")
     observers: Annotated[list[ObserverTable], Field(max_length=MOST_OBSERVERS)] = Field(
-        [], description="Further observers, who share all that they see with `[observer]`: tables as `[observer]`."
+        [], description="Further observers that share all they see with `[observer]`: tables like `[observer]`."
     )
     secret: dict[str, object] | None = Field(
         None,

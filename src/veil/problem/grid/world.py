@@ -422,7 +422,7 @@ class GridWorld(Value):
 
     def _check_goals(self, goals: object, defects: Defects) -> dict[Cell, float]:
         if goals is not None and not isinstance(goals, Mapping):
-            defects.add(f"goals are {goals!r}, expected a mapping from cells to rewards, as {{(0, 3): 0.1}}")
+            defects.add(f"goals are {goals!r}, expected a mapping from cells to rewards, such as {{(0, 3): 0.1}}")
             return {}
         return self._check_values(goals or {}, "goal", "reward", -np.inf, np.inf, defects)
 

@@ -132,7 +132,7 @@ class Automaton(Secret):
             for state in states:
                 if state in labels:
                     other = f"state {model.states[state]!r} has the label {labels[state]!r} too"
-                    defects.add(f"{other}, expected one label a state", "labels", label)
+                    defects.add(f"{other}, expected one label for each state", "labels", label)
                 labels[state] = label
         made = cls(**{**table, "transitions": edges, "labels": labels})
         count = len(made._names())
