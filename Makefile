@@ -9,6 +9,7 @@ INPUTS ?= 200000
 SEED ?= 0
 JOBS ?= 1
 ARGS ?=
+AXE := 4.14.0
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One BLAS thread per test worker: two workers with two threads each are slower than either.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
@@ -62,10 +63,15 @@ docs: $(READY)  ## Build the documentation site in out/site; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open out/site/index.html"
 
-browser:  ## Install Chromium, which the tests of the report need (Debian and Ubuntu)
-	command -v chromium >/dev/null || { \
+browser: .venv/share/axe-core/axe.min.js  ## Install Chromium, Node.js and axe-core, which the tests of pages need (Debian and Ubuntu)
+	command -v chromium >/dev/null && command -v node >/dev/null || { \
 	  if [ "$$(id -u)" -eq 0 ]; then as_root=; else as_root=sudo; fi; \
-	  $$as_root apt-get update -qq && $$as_root apt-get install -y -qq --no-install-recommends chromium; }
+	  $$as_root apt-get update -qq && $$as_root apt-get install -y -qq --no-install-recommends chromium nodejs; }
+
+.venv/share/axe-core/axe.min.js:
+	mkdir -p $(@D)
+	curl -fsSL https://registry.npmjs.org/axe-core/-/axe-core-$(AXE).tgz | tar -xz -C $(@D) --strip-components=1 package/axe.min.js
+	@touch $@
 
 fuzz: $(READY)  ## Feed mutated files to every reader (INPUTS=200000 SEED=0 JOBS=1)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.formats.fuzz $(INPUTS) --seed $(SEED) --jobs $(JOBS)

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import veil
+from tests.accessibility import violations
 from veil.report.answer import audit
 from veil.report.html import write_report
 
@@ -89,7 +90,7 @@ def test_it_plays_and_pauses(open_page: OpenPage, report: Path):
     expect(button).to_have_text("Pause")
     expect(page.locator("#belief output")).to_have_text("time 2 of 10")
     button.click()
-    expect(button).to_have_text("Play")
+    expect(button).to_have_text("Animate")
 
 
 @pytest.mark.slow
@@ -144,3 +145,8 @@ def test_a_model_can_be_chosen(open_page: OpenPage, tmp_path: Path):
     assert heat(page, "occupancy") != before
     buttons.nth(0).click()
     assert heat(page, "occupancy") == before
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), pytest.param(390, True, marks=pytest.mark.slow)])
+def test_structure_and_contrast_keep_the_rules(open_page: OpenPage, report: Path, width: int, dark: bool):
+    assert violations(open_page(report, width=width, dark=dark)) == []

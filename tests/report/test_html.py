@@ -154,6 +154,15 @@ def test_a_certificate_is_told_in_words(paper: veil.Problem, solved: veil.Soluti
     assert data_of(text)["convergence"]["upper"] == 0.95001
 
 
+def test_the_tiles_subtract_as_they_are_shown(paper: veil.Problem, solved: veil.Solution):
+    upper = solved.opacity.bits + 0.012345
+    text = make_report(paper, solved, certificate=Claim(0.5, upper, "A claim."))
+    tiles = dict(re.findall(r"<dt>([^<]*)</dt><dd>([0-9.]+) bits", text))
+    shown = [round(1e4 * float(tiles[name])) for name in ("Proven at most", "Hidden", "Gap")]
+    assert shown[0] - shown[1] == shown[2]
+    assert shown[0] >= 1e4 * upper
+
+
 def test_timed_policies_have_a_frame_a_decision(courier: veil.Problem, timed: veil.TimedPolicy, solved: veil.Solution):
     answer = replace(solved, policy=timed, threshold=None)
     data = data_of(make_report(courier, answer, frontier=None))

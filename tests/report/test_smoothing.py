@@ -30,7 +30,7 @@ def test_smoothed_runs_against_all_runs() -> None:
     policy = veil.MarkovPolicy.uniform(problem)
     runs = all_runs(problem, lambda path, _: policy.table[0, path[-1]])
     sample, leaking = smooth_runs(behave(problem, policy), 4, 0)
-    assert [run.title for run in sample.runs] == ["Run 1", "Run 2", "Most revealing", "Most misleading"]
+    assert [run.title for run in sample.runs] == ["Sample 1", "Sample 2", "Most revealing", "Most misleading"]
     names = problem.model.states
     for run in sample.runs:
         seen = tuple(problem.observer.observations.index(one) for one in run.observations if isinstance(one, str))

@@ -158,6 +158,7 @@ def _pages() -> Environment:
         "bits": bits_text,
         "at_least": lower_text,
         "at_most": upper_text,
+        "gap": _gap,
         "number": number_text,
         "thousands": "{:,}".format,
         "percent": "{:.1%}".format,
@@ -167,6 +168,11 @@ def _pages() -> Environment:
     }
     pages.globals |= {"style": Markup(asset("page.css")), "script": Markup(page_script())}
     return pages
+
+
+def _gap(upper: float, bits: float) -> str:
+    """A proven upper bound less what is hidden, as both are shown."""
+    return bits_text(max(0.0, float(upper_text(upper)) - float(bits_text(bits))))
 
 
 def _grouped(events: Sequence[Event]) -> list[tuple[Event | None, int]]:

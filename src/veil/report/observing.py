@@ -84,14 +84,14 @@ def sample_runs(behaviour: Behaviour, count: int, seed: int = 0) -> SampledRuns:
     *_, final = posteriors_over_time(chain, drawn.events)
     values = hidden.label[drawn.states[:, hidden.split_time]].argmax(axis=1)
     on_truth = final[np.arange(len(values)), values]
-    chosen = [(run, f"Run {run + 1}") for run in range(count - 2)]
+    chosen = [(run, f"Sample {run + 1}") for run in range(count - 2)]
     chosen += [(int(on_truth.argmax()), "Most revealing"), (int(on_truth.argmin()), "Most misleading")]
     return SampledRuns(_shown(behaviour, drawn, chosen), drawn.events)
 
 
 def sample_run(behaviour: Behaviour, seed: int | Sequence[int] = 0) -> ObservedRun:
     """One run, drawn with a seed."""
-    return _shown(behaviour, draw_runs(behaviour.chain, 1, np.random.default_rng(seed)), [(0, "Run 1")])[0]
+    return _shown(behaviour, draw_runs(behaviour.chain, 1, np.random.default_rng(seed)), [(0, "Sample 1")])[0]
 
 
 def _shown(behaviour: Behaviour, drawn: Runs, chosen: list[tuple[int, str]]) -> list[ObservedRun]:

@@ -36,7 +36,7 @@ def smooth_runs(behaviour: Behaviour, count: int, seed: int = 0) -> tuple[Sample
         found.append(ObservedRun("", observations, on_truth, smoothed.states, states, None, *likely))
         bits.append(entropy_bits(smoothed.states))
     mean = np.array([run.posterior.mean() for run in found])
-    chosen = [(run, f"Run {run + 1}") for run in range(count - 2)]
+    chosen = [(run, f"Sample {run + 1}") for run in range(count - 2)]
     chosen += [(int(mean.argmax()), "Most revealing"), (int(mean.argmin()), "Most misleading")]
     runs = [replace(found[run], title=title) for run, title in chosen]
     errors = np.std(bits, axis=0, ddof=1) / np.sqrt(len(bits))

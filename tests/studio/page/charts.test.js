@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { extent, secretTime, ticks } from "../report/charts.js";
 import { bytes, percent, short } from "../report/make.js";
-import { unpack } from "../report/scene.js";
+import { borderPath, unpack } from "../report/scene.js";
 
 test("ticks are round and inside", () => {
   for (const [low, high] of [
@@ -52,4 +52,12 @@ test("numbers and names in words", () => {
   assert.deepEqual([percent(1), percent(0.5), percent(0.012345), percent(0)], ["100%", "50%", "1.2%", "0%"]);
   assert.equal(short("abcdefghij", 6), "ab…hij");
   assert.equal(short("abc", 6), "abc");
+});
+
+test("the border of a set of cells leaves out what is between them", () => {
+  const places = [0, 0, 1, 0, 5, 5];
+  assert.equal(borderPath([0], places, 0.1).match(/M/g).length, 4);
+  assert.equal(borderPath([0, 1], places, 0.1).match(/M/g).length, 6);
+  assert.equal(borderPath([0, 2], places, 0.1).match(/M/g).length, 8);
+  assert.ok(borderPath([0], places, 0.1).startsWith("M-0.40 -0.40L0.40 -0.40"));
 });

@@ -1,5 +1,5 @@
 // Line charts, the player with its slider, keys to colours.
-import { make, tint } from "./make.js";
+import { inkOf, make, tint } from "./make.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 26, 42]; // margins of a chart, in pixels
 
@@ -131,7 +131,7 @@ export function key(parent, entries) {
   const list = make("ul", { class: "key" }, parent);
   for (const entry of entries) {
     const item = make("li", {}, list);
-    if (entry.sign) make("b", {}, item, entry.sign).style.color = tint(entry.colour);
+    if (entry.sign) make("b", {}, item, entry.sign).style.color = inkOf(entry.colour);
     else if (entry.ramp)
       make("span", { class: "ramp" }, item).style.background =
         `linear-gradient(to right, transparent, ${tint(entry.ramp)})`;
@@ -155,7 +155,7 @@ export function key(parent, entries) {
 // and `toTime` of the bar.
 export function player(parent, steps, show, words, name, times) {
   const bar = make("div", { class: "player" }, parent);
-  const button = make("button", { type: "button" }, bar, "Play");
+  const button = make("button", { type: "button" }, bar, "Animate");
   const slider = make(
     "input",
     { type: "range", min: 0, max: Math.max(0, steps - 1), step: 1, value: 0, "aria-label": name },
@@ -175,7 +175,7 @@ export function player(parent, steps, show, words, name, times) {
   const stop = () => {
     clearInterval(timer);
     timer = null;
-    button.textContent = "Play";
+    button.textContent = "Animate";
   };
   slider.addEventListener("input", () => {
     stop();

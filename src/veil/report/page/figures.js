@@ -109,8 +109,9 @@ function thumbnails(world, host, times, control) {
   const row = make("div", { class: "thumbs" }, host);
   const steps = new Set([0, 1, 2, 3, 4, 5].map((i) => Math.round((i * (times.length - 1)) / 5)));
   return [...steps].map((step) => {
-    const button = make("button", { type: "button", "aria-label": `show time ${times[step]}` }, row);
+    const button = make("button", { type: "button", title: "show this time" }, row);
     const small = drawScene(world, button, `time ${times[step]}`, { heat: "blue", plain: true });
+    small.svg.setAttribute("aria-hidden", "true");
     make("span", {}, button, `t = ${times[step]}`);
     button.addEventListener("click", () => {
       control.stop();

@@ -13,6 +13,8 @@ export function make(name, attributes, parent, text) {
   return element;
 }
 export const tint = (name) => `var(--${name})`;
+// The same, dark or light enough to be read as text.
+export const inkOf = (name) => `color-mix(in srgb, var(--${name}) 65%, var(--ink))`;
 export const percent = (p) => `${Number(p >= 0.0995 ? (100 * p).toFixed(1) : (100 * p).toPrecision(2))}%`;
 export const largest = (values) => values.reduce((a, b) => Math.max(a, b), 1e-9);
 export const short = (text, most) =>

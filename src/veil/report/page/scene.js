@@ -3,6 +3,7 @@ import { key } from "./charts.js";
 import { bytes, make, percent, short, tint } from "./make.js";
 
 const LARGE = 2500; // cells beyond which heat is a picture and not a shape for each
+const MOST_BORDERED = 900; // cells of a grid whose sensors are shown by borders
 export const NODE = 0.2; // radius
 
 // What all drawings of one document share: the scene, the places of its spots, how many there are, and its marks.
@@ -160,51 +161,72 @@ function pixels(world, svg) {
   };
 }
 
+// The ranges of sensors: rings on a graph; on a grid borders over heat, which they leave to see, else shades.
 function drawRanges(world, svg, heat) {
-  const { scene, places, count } = world;
-  const covering = Array.from({ length: count }, () => []);
-  scene.ranges.forEach((range, number) => range.at.forEach((i) => covering[i].push(number)));
-  // Cells in four steps of depth, by how often the sensor reports there.
-  const path = scene.ranges.map(() => ["", "", "", ""]);
-  const share = scene.ranges.map(
-    (range) => new Map(range.at.map((i, k) => [i, range.shares[range.shares.length > 1 ? k : 0] / 100])),
-  );
-  const step = (sensor, i) => Math.min(3, Math.floor(4 * share[sensor].get(i)));
-  covering.forEach((sensors, i) =>
+  const { scene, count } = world;
+  if (!scene.grid) drawRings(world, svg);
+  else if (heat && count <= MOST_BORDERED) {
+    scene.ranges.forEach((range, number) => {
+      const look = { stroke: tint(range.colour), "stroke-width": 0.06, fill: "none", "stroke-linecap": "square" };
+      const d = borderPath(range.at, world.places, 0.05 + 0.08 * (number % 3));
+      make("path", { d, class: "range", "pointer-events": "none", ...look }, svg);
+    });
+  } else drawShades(world, svg, heat ? 0.14 : 0.32);
+}
+
+// Of each spot, the numbers of the sensors that cover it.
+function covering({ scene, count }) {
+  const found = Array.from({ length: count }, () => []);
+  scene.ranges.forEach((range, number) => range.at.forEach((spot) => found[spot].push(number)));
+  return found;
+}
+
+function drawRings(world, svg) {
+  const { scene, places } = world;
+  covering(world).forEach((sensors, spot) =>
     sensors.forEach((sensor, k) => {
-      const [x, y] = [places[2 * i], places[2 * i + 1]];
-      if (!scene.grid) {
-        make(
-          "circle",
-          {
-            cx: x,
-            cy: y,
-            r: NODE + 0.06 + 0.06 * k,
-            fill: "none",
-            stroke: tint(scene.ranges[sensor].colour),
-            "stroke-width": 0.04,
-          },
-          svg,
-        );
-      } else if (heat && count <= 900) {
-        const inset = 0.06 + 0.07 * k,
-          side = 1 - 2 * inset;
-        path[sensor][3] += `M${(x - 0.5 + inset).toFixed(2)} ${(y - 0.5 + inset).toFixed(2)}h${side}v${side}h${-side}z`;
-      } else {
-        const part = 1 / sensors.length;
-        path[sensor][step(sensor, i)] +=
-          `M${(x - 0.5 + k * part).toFixed(3)} ${(y - 0.5).toFixed(2)}h${part.toFixed(3)}v1h${(-part).toFixed(3)}z`;
-      }
+      const look = { fill: "none", stroke: tint(scene.ranges[sensor].colour), "stroke-width": 0.04 };
+      make("circle", { cx: places[2 * spot], cy: places[2 * spot + 1], r: NODE + 0.06 + 0.06 * k, ...look }, svg);
     }),
   );
-  if (!scene.grid) return;
+}
+
+// The border of a set of cells, drawn inside it.
+export function borderPath(spots, places, inset) {
+  const inside = new Set(spots.map((spot) => `${places[2 * spot]},${places[2 * spot + 1]}`));
+  let path = "";
+  for (const spot of spots) {
+    const [x, y] = [places[2 * spot], places[2 * spot + 1]];
+    const ends = (right, down) => (inside.has(`${x + right},${y + down}`) ? 0.5 : 0.5 - inset);
+    const [left, right, up, down] = [ends(-1, 0), ends(1, 0), ends(0, -1), ends(0, 1)];
+    const line = (...at) => `M${at[0].toFixed(2)} ${at[1].toFixed(2)}L${at[2].toFixed(2)} ${at[3].toFixed(2)}`;
+    if (up < 0.5) path += line(x - left, y - up, x + right, y - up);
+    if (down < 0.5) path += line(x - left, y + down, x + right, y + down);
+    if (left < 0.5) path += line(x - left, y - up, x - left, y + down);
+    if (right < 0.5) path += line(x + right, y - up, x + right, y + down);
+  }
+  return path;
+}
+
+// Cells in four steps of depth, by how often the sensor reports there.
+function drawShades(world, svg, most) {
+  const { scene, places } = world;
+  const path = scene.ranges.map(() => ["", "", "", ""]);
+  const share = scene.ranges.map(
+    ({ at, shares }) => new Map(at.map((spot, k) => [spot, shares[shares.length > 1 ? k : 0] / 100])),
+  );
+  covering(world).forEach((sensors, spot) =>
+    sensors.forEach((sensor, k) => {
+      const part = 1 / sensors.length;
+      const [x, y] = [places[2 * spot] - 0.5 + k * part, places[2 * spot + 1] - 0.5];
+      const step = Math.min(3, Math.floor(4 * share[sensor].get(spot)));
+      path[sensor][step] += `M${x.toFixed(3)} ${y.toFixed(2)}h${part.toFixed(3)}v1h${(-part).toFixed(3)}z`;
+    }),
+  );
   scene.ranges.forEach((range, number) =>
     path[number].forEach((d, depth) => {
-      if (!d) return;
-      const fill = { fill: tint(range.colour), "fill-opacity": ((heat ? 0.14 : 0.32) * (depth + 1)) / 4 };
-      const look =
-        heat && count <= 900 ? { fill: "none", stroke: tint(range.colour), "stroke-width": 0.05, opacity: 0.75 } : fill;
-      make("path", { d, class: "range", "pointer-events": "none", ...look }, svg);
+      const look = { fill: tint(range.colour), "fill-opacity": (most * (depth + 1)) / 4 };
+      if (d) make("path", { d, class: "range", "pointer-events": "none", ...look }, svg);
     }),
   );
 }

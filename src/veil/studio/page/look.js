@@ -56,7 +56,7 @@ export function start(root, studio) {
     for (const [number, [name, words, kind]] of FIGURES.entries()) {
       const part = make("div", { class: "part" }, side.body);
       part.style.order = number + 1; // on a narrow page the two sides of a figure stand one above the other
-      make("bdi", { class: "whose" }, make("h3", {}, part, words), policy);
+      make("bdi", { class: "whose" }, make("h2", {}, part, words), policy);
       make("div", { class: kind, "data-figure": name }, make("figure", {}, part));
     }
     side.horizon = data.horizon;

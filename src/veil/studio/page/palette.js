@@ -1,10 +1,10 @@
 // What to paint with: the signs of a drawing, its discs and cones, and the settings of the one that is chosen.
-import { make, tint } from "../report/make.js";
+import { inkOf, make, tint } from "../report/make.js";
 import { without } from "./cells.js";
 import { field, refill } from "./inputs.js";
 
 const WORDS = { floor: "Floor", wall: "Wall", start: "Start", goal: "Goal", secret: "Secret", absorbing: "Absorbing" };
-const TINTS = { start: "blue", goal: "green", secret: "error", absorbing: "muted" };
+const TINTS = { start: "blue", goal: "green", secret: "vermilion", absorbing: "muted" };
 const MARKS = { disc: "◯", cone: "◔" };
 const LETTERS = "abcdefghijklmnopqrstuvwxyz";
 const OTHERS = "123456789ABCDEFHIJKLMNOPQRTUVWYZ";
@@ -47,7 +47,7 @@ export class Palette {
   fill() {
     for (const one of this.drawing.signs) {
       const button = this.button({ sign: one.sign }, one.sign, one.name ?? this.label(one), one.colour);
-      if (!one.colour) button.firstChild.style.color = tint(TINTS[one.roles.find((role) => TINTS[role])] || "ink");
+      if (!one.colour) button.firstChild.style.color = inkOf(TINTS[one.roles.find((role) => TINTS[role])] || "ink");
     }
     for (const one of this.drawing.shapes) this.button({ shape: one.key }, MARKS[one.kind], one.name, one.colour);
     const more = { "+ Sensor": "addSensor", "+ Disc": "addDisc", "+ Cone": "addCone", "+ Goal": "addGoal" };
@@ -109,7 +109,7 @@ export class Palette {
     const numbers = shapes.map((one) => Number(/^camera-(\d+)$/.exec(one.key)?.[1] ?? 0));
     const key = `camera-${Math.max(0, ...numbers) + 1}`;
     const centre = [Math.floor(rows / 2) + 0.5, Math.floor(columns / 2) + 0.5];
-    const shape = { key, kind, centre, radius: Math.max(1, Math.floor(Math.min(rows, columns) / 3)), ...more };
+    const shape = { key, kind, centre, radius: Math.max(2, Math.floor(Math.min(rows, columns) / 2)), ...more };
     await this.change([{ at: ["grid", "sensors", key], value: NEW_RATES }], undefined, shape);
     this.choose({ shape: key });
   }

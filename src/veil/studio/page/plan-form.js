@@ -55,7 +55,8 @@ export function makeForm(parent, studio) {
   function showScenario() {
     for (const [name, input] of Object.entries(fields)) {
       const found = studio.fields?.[name] ?? studio.fields?.[`solve.${name}`] ?? input.dataset.default ?? "";
-      if (input.options?.[0]?.value === "") input.options[0].textContent = found === "" ? "automatic" : asText(found);
+      const known = [...(input.options || [])].find((one) => one.value === found)?.textContent;
+      if (input.options?.[0]?.value === "") input.options[0].textContent = known ?? (asText(found) || "automatic");
       else if (input.placeholder) input.placeholder = found === "" ? "none" : asText(found);
     }
   }

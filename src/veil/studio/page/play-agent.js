@@ -28,7 +28,7 @@ export function agentView(stage, first, act) {
   const onGrid = first.actions.some((one) => one.direction);
   const walks = onGrid ? "Arrow keys walk; Space or S stays; " : "";
   make("p", { class: "note" }, right, `${walks}1, 2, … choose among the actions shown.`);
-  make("h3", {}, right, "What the observer believes of the secret");
+  make("h2", {}, right, "What the observer believes of the secret");
   const showPosterior = makeBars(right, first.values);
   const outcome = make("div", { "aria-live": "polite" }, right);
   const again = make("button", { type: "button", class: "primary", hidden: "" }, right, "Walk again");

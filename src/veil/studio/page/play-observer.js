@@ -83,7 +83,7 @@ function showOutcome(outcome, reveal, game) {
   make("span", {}, line, `. Your guess costs ${bits.toFixed(3)} bits. `);
   const given = `The Bayesian observer gave it ${percent(posterior[truth])}`;
   make("span", {}, line, `${given}, which costs ${bayes.toFixed(3)} bits.`);
-  make("h3", {}, reveal, "The run, and what the Bayesian observer believed");
+  make("h2", {}, reveal, "The run, and what the Bayesian observer believed");
   const place = make("div", { class: "observing", "data-figure": "belief" }, make("figure", {}, reveal));
   figures({ ...game.data, runs: game.revealed }, reveal).drawAll();
   place.querySelector(".choices")?.remove(); // there is one run only

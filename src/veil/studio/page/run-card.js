@@ -9,7 +9,7 @@ const TILES = { bits: "hidden", return: "return", upper: "proven at most", gap: 
 // A card in a list; returns the function that shows a run on it. tell(error) is called when a request is refused.
 export function makeCard(list, first, studio, tell) {
   const named = { class: "run", role: "listitem", "data-run": first.id, "aria-label": `Run ${first.id}` };
-  const card = make("article", named, null);
+  const card = make("div", named, null);
   list.prepend(card);
   const head = make("h3", {}, card);
   make("i", { "aria-hidden": "true" }, head).style.background = tint(colourOf(first));

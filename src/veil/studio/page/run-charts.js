@@ -60,8 +60,11 @@ function drawTrade(host, runs) {
   }
   const axes = { x: "return", y: "bits", height: HEIGHT, roomy: true, low: 0, high: room(series) };
   lineChart(host, "Bits for return", { series, ...axes });
-  const entries = runs.map((run) => ({ colour: colourOf(run), solid: true, text: named(run) }));
-  key(host, entries);
+  const known = runs.filter((run) => forReturn(run).length);
+  key(
+    host,
+    known.map((run) => ({ colour: colourOf(run), solid: true, text: named(run) })),
+  );
 }
 
 function forReturn(run) {

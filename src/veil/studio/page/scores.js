@@ -1,6 +1,6 @@
 // Tables of scores, and the bars of a belief.
 import { make, percent, tint } from "../report/make.js";
-import { above, below, isNumber, short } from "./numbers.js";
+import { above, below, isNumber, short, shown } from "./numbers.js";
 
 const COLOURS = ["blue", "vermilion", "green", "orange", "purple", "sky", "yellow"];
 const MOST_BARS = 40;
@@ -50,8 +50,8 @@ export function agentScore(parent, s) {
 }
 
 export function guardScore(parent, s) {
-  const rows = [["You", "you", bits(s.left), earned(s.paid)]];
-  if (isNumber(s.greedy)) rows.push(["Greedy rule, on average", "greedy", bits(s.greedy), "–"]);
+  const rows = [["You", "you", shown(s.left), earned(s.paid)]];
+  if (isNumber(s.greedy)) rows.push(["Greedy rule, on average", "greedy", shown(s.greedy), "–"]);
   if (isNumber(s.plan)) rows.push(["Best plan found, on average at most", "plan", above(s.plan), "–"]);
   if (isNumber(s.floor)) rows.push(["No guard is left with less than", "floor", below(s.floor), "–"]);
   const caption = `${counted(s.rounds, "run")} Bits: what you do not know of the secret; fewer is better.`;
