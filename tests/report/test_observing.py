@@ -28,7 +28,13 @@ def test_a_run_is_what_the_filter_says(name: str):
 
 def test_the_telling_runs_are_the_extremes(courier: veil.Problem):
     sample = sample_runs(behave(courier, veil.MarkovPolicy.uniform(courier)), 5, seed=1)
-    assert [run.title for run in sample.runs] == ["Sample 1", "Sample 2", "Sample 3", "Most revealing", "Most misleading"]
+    assert [run.title for run in sample.runs] == [
+        "Sample 1",
+        "Sample 2",
+        "Sample 3",
+        "Most revealing",
+        "Most misleading",
+    ]
     ends = [run.posterior[-1][run.secret] for run in sample.runs]
     assert ends[3] == max(ends)
     assert ends[4] == min(ends)

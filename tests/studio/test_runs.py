@@ -128,7 +128,7 @@ def test_a_run_with_a_share_of_the_return_ends_and_outlives_the_server(
 
 
 def test_the_form_offers_the_memories_that_a_number_describes(client: Client):
-    assert list(client("GET", "/api/choices")["memories"]) == ["observations", "states", "controller"]
+    assert list(client("GET", "/api/choices")["memories"]) == ["observations", "states", "controller", "mixture"]
     text = veil.gallery.scenario_text("two-rooms")
     document = asked(text, "rooms", None, {"memory": {"states": 2, "clock": False}})
     assert document.changes == ["solve.memory={states = 2, clock = false}"]
