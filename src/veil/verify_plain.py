@@ -972,6 +972,9 @@ def check_upper(record, claim, bound, arrays, under, kept):
         limit += price * quantity.sign * number(one["bound"] or 0, "a bound")
         priced.append((price + quantity.sign * number(one["factor"], "a factor"), quantity))
     arena = Arena(record, channels, (), delay)
+    if any(one.ahead for one in arena.secrets):
+        require(upper >= arena.most and not limit and not any(prices), "no rule is known for values that lie ahead")
+        return arena.most
     after = continuation(arena, arrays.get("values", [])) if record.endless else None
     found = best(arena, priced, Guesses(arena, bound, claim, arrays, under), after) - limit
     if not any(one["factor"] for one in claim["quantities"]):

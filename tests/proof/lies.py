@@ -59,6 +59,9 @@ class Truth:
 
 def _best(problem: veil.Problem, names: tuple[str, ...]) -> float:
     """What some policy hides that meets the constraints; minus infinity where none is looked for."""
+    problem = problem.informed
+    if problem.secret_table.each is not None:
+        return -np.inf
     if problem.return_over != "horizon" or problem.others or any(one.min for one in problem.channels):
         return -np.inf
     if names != ("own",):

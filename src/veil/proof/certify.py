@@ -171,7 +171,7 @@ def _best(
     heard: bool,
 ) -> ObserverBound:
     """The observers whose rules prove the smallest upper bound that is found."""
-    values, kept = claim.values, claim.kept
+    values, kept, problem = claim.values, claim.kept, problem.informed  # whose bounds hold for agents who see less
     if claim.hidden == (0,) and not kept:
         single = None if game is None or game.best.rules else game
         return best_observer(problem, bounds, values, gap, clock, memory_bytes, single, 0 if heard else 1)
@@ -457,7 +457,10 @@ class _PolicyPart:
 
 
 def _around(problem: CheckedProblem, radius: int) -> tuple[int, int]:
-    """The window of a radius around the secret's time; a secret settled first or last needs one side only."""
+    """The window of a radius around the secret's time; a secret settled first or last needs one side only, one with a value at
+    every time the steps before each."""
+    if problem.each is not None:
+        return (radius if radius < problem.horizon else -1, problem.horizon + 1)
     time, horizon = problem.secret_time, problem.horizon
     left, right = max(time - radius, -1), min(time + radius, horizon + 1)
     return (-1 if time == 0 else left, horizon + 1 if time == horizon else right)

@@ -217,6 +217,9 @@ class _Check:
     def _check_upper(self, bound: ProvenBound) -> float:
         """The bound that rules prove, or `log2 |Z|`, which needs none; raises `CertificateError` where less is claimed."""
         claim, channels = self.claim, tuple(one.channel for one in bound.rules)
+        if claim.hidden == (0,) and self.own.each is not None and self.own.each.ahead and not bound.prices[0]:
+            require(bound.upper >= self.own.most_bits, "upper bound: no rule is known for values that lie ahead")
+            return self.own.most_bits
         wrong = [one for one in channels if one not in claim.hidden and one not in claim.kept]
         require(
             not wrong and len(set(channels)) == len(channels), f"rule: its channels are {channels}, expected others"

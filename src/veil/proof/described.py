@@ -94,7 +94,7 @@ def _table_register(problem: Problem, memory: Memory | None) -> Register:
     step = np.zeros((len(kinds), 1, 1, 1), dtype=np.int64)
     if reading is not None or nodes == 1:
         step = listener.step(found)
-    return Register(start * nodes if nodes > 1 else start, step, codes, nodes, label, 0)
+    return Register(np.where(start < 0, -1, start * nodes), step, codes, nodes, label, 0)
 
 
 class _Listener:

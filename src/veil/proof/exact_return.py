@@ -86,7 +86,7 @@ class _ExactReturn:
             kept = np.flatnonzero(choices[entry, choice])
             entry, move, node, choice = entry[kept], move[kept], node[kept], choice[kept]
             y, events = moves.target[move], tuple(column[move] for column in moves.events)
-            after = node if policy.nodes > 1 else policy.remembers(time + 1, memory[entry], x[entry], y, events)
+            after = policy.remembers(time + 1, memory[entry], x[entry], y, events) + node
             value = problem.settled(time + 1, y, z[entry])
             index, number = group(after, y, value)
             steps.append(_Step(x, choices, entry, move, choice, number))

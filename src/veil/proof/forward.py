@@ -126,9 +126,7 @@ class ForwardPass:
         self.lost += 1.01 * (np.count_nonzero(share) - len(kept)) * self.below
         position, move, node = position[kept], move[kept], node[kept]
         x, events = moves.target[move], tuple(column[move] for column in moves.events)
-        memory = node
-        if nodes == 1:
-            memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, events)
+        memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, events) + node
         history = self.history[position] if self.apart else 0 * x
         if self.apart and not self.is_ahead:
             history = history * problem.num_events[self.watched] + events[self.watched]

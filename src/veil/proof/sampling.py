@@ -149,7 +149,7 @@ class Sampler:
             begin, end = np.searchsorted(moves.row, [row, row + 1])
             move = np.clip(_drawn(totals[1:], totals[begin], totals[end], random), begin, end - 1)
             y, seen = moves.target[move], tuple(column[move] for column in moves.events)
-            memory = node if policy.nodes > 1 else policy.remembers(time + 1, memory, x, y, seen)
+            memory = policy.remembers(time + 1, memory, x, y, seen) + node
             x, z = y, problem.settled(time + 1, y, z)
         for k, one in enumerate(problem.paid):
             sums[k] += one.discount**problem.horizon * one.given[1][x]
@@ -220,9 +220,7 @@ def _step(
     taken = np.flatnonzero(chance > 0)
     position, move, node, chance = (one[taken] for one in (position, move, node, chance))
     y, events = moves.target[move], tuple(column[move] for column in moves.events)
-    after = node
-    if nodes == 1:
-        after = policy.remembers(time + 1, memory[position], x[position], y, events)
+    after = policy.remembers(time + 1, memory[position], x[position], y, events) + node
     value = problem.settled(time + 1, y, z[position])
     index, number = group(after, y, value)
     watched = events[problem.place[problem.asked[0]]]
