@@ -23,6 +23,7 @@ _PASSES, _PARTS = 4, 4  # through the runs of an iteration, and the parts of eac
 _SMOOTHING = 0.97
 _GAIN, _PUSH = 0.1, 1.0  # how fast the multiplier follows what is missing of the return, and what that adds at once
 _MOST_MULTIPLIER = 100.0
+_AVERAGED = 0.95  # of the scale of returns, in an iteration
 _CHECKS = 20  # how often an agent is compared with the best one so far
 _MOST_CHECK_RUNS, _CHECK_ITERATIONS = 4000, 16  # and those of so many iterations
 _LEAST_RATE = 0.1  # the share of the rate that is left at the end
@@ -55,7 +56,7 @@ class _State:
     best: Any = None
     best_score: tuple[bool, float] = (False, -np.inf)
     multiplier: float = 0.0  # of returns divided by the scale
-    scale: float = 0.0  # 0 before the first iteration
+    scale: float = 0.0  # a running mean of their size; 0 before the first iteration
     iteration: int = 0
     history: list[Iteration] = field(default_factory=list)
 
@@ -155,8 +156,8 @@ class Search:
     def _price(self, returns: Float[np.ndarray, " N"]) -> float:
         """The multiplier of the return, which follows what is missing of `min_return`."""
         state, least = self.state, self.settings.min_return
-        if not state.scale:
-            state.scale = float(max(returns.std(), abs(returns.mean() - (least or 0.0)), 1e-6))
+        size = float(max(returns.std(), abs(returns.mean() - (least or 0.0)), 1e-6))
+        state.scale = _AVERAGED * state.scale + (1 - _AVERAGED) * size if state.scale else size
         if least is None:
             return 0.0
         sure = 2 * float(returns.std()) / np.sqrt(self._check_runs)  # aim at a little more, which a sample can show
