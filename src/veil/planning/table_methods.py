@@ -1,5 +1,6 @@
 """The methods that search one class of policies, as `veil.solve` chooses them, and how each is put together."""
 
+import contextlib
 import math
 from dataclasses import replace
 from typing import Any, get_args
@@ -7,10 +8,12 @@ from typing import Any, get_args
 import numpy as np
 from jaxtyping import Float
 
+from ..common.clock import OutOfTime
 from ..problem.problem import Problem
 from .ascent import MOST_BATCH, Ascent
 from .iteration import Iteration
 from .methods import options_of
+from .mixtures import apart, best_mixture, coin_of, parts_of
 from .objective import Objective
 from .options import Goal, SolveOptions
 from .options import Objective as Quantity
@@ -21,6 +24,8 @@ from .search import search
 from .solution import Solution
 from .starts import exact_starts, sampled_starts
 
+_SHARE_OF_MIXTURE = 0.1  # of the time that is left, to weigh the tables that a search begins from
+
 
 def make_ascent(objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> Iteration[Any]:
     """The default method for an objective; `safe` is the table of largest return, which candidates are mixed with."""
@@ -28,9 +33,11 @@ def make_ascent(objective: Objective, safe: Float[np.ndarray, "T C A"], options:
     if objective.is_sampled:
         return _on_samples(objective, safe, options, given)
     count = options.starts or num_exact_starts(objective)
-    starts = exact_starts(objective, safe, count, options.seed) + given
+    starts, known = exact_starts(objective, safe, count, options.seed) + given, [safe, *given]
+    if coin_of(objective.space) is not None:  # where there is none, so many starts are spread that mixtures add little
+        starts, known = _with_mixture(objective, options, starts, known)
     schedule = exact_schedule(objective, options.iterations, len(starts))
-    return Ascent(objective, TableParameters(objective.space, safe), starts, [safe, *given], schedule, options)
+    return Ascent(objective, TableParameters(objective.space, safe), starts, known, schedule, options)
 
 
 def _on_samples(
@@ -47,8 +54,27 @@ def _on_samples(
     )
     most, _ = planned_samples(objective, options, batch, limit, num_given=len(given))
     starts = sampled_starts(objective, safe, replace(options, starts=most), given)
+    starts, known = _with_mixture(objective, options, starts, [safe, *given], most)
     schedule = sampled_schedule(len(starts), step_seconds(objective, batch), limit, options.iterations)
-    return Ascent(objective, TableParameters(space, safe), starts, [safe, *given], schedule, options, batch)
+    return Ascent(objective, TableParameters(space, safe), starts, known, schedule, options, batch)
+
+
+def _with_mixture(
+    objective: Objective,
+    options: SolveOptions,
+    starts: list[np.ndarray],
+    known: list[np.ndarray],
+    most: int | None = None,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Starts and known tables with the best mixture of them, in the place of the last start if there are enough."""
+    spread = apart(objective.space, starts, known[0])
+    with contextlib.suppress(OutOfTime):
+        single = [one for one in starts if len(parts_of(objective.space, one)) == 1]
+        found = best_mixture(objective, options, [*known, *single], objective.clock.share(_SHARE_OF_MIXTURE))
+        if found is not None:
+            kept = spread if most is None or len(starts) < most else spread[: max(1, most - 1)]
+            return [*kept, found], [*known, found]
+    return spread, known
 
 
 class TableMethod:
