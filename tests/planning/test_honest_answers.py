@@ -9,7 +9,11 @@ import scipy.sparse as sp
 
 import veil
 from tests.planning.small_problems import Interrupting, random_problem
+from veil.common.clock import Clock
 from veil.planning.channels import Asked, make_backend
+from veil.planning.mixtures import mixture_gain
+from veil.planning.options import SolveOptions
+from veil.planning.plan import planned
 from veil.planning.policy_class import make_space
 
 QUIET: Any = {"certificate": False, "progress": False}
@@ -92,3 +96,35 @@ def test_the_course_of_a_search_over_many_states_does_not_depend_on_how_fast_the
     first, second = make_backend(space, Asked()), make_backend(space, Asked())
     assert first.kind == "exact"
     assert first.cost_seconds == second.cost_seconds
+
+
+def two_vaults() -> veil.Problem:
+    """Two corridors that a run chooses between at its start; one of them ends in the secret, and they look alike."""
+    moves = np.zeros((3, 2, 3))
+    moves[0, 0, 1] = moves[0, 1, 2] = 1
+    moves[1, :, 1] = moves[2, :, 2] = 1
+    model = veil.Model(moves, np.zeros((3, 2)), [1, 0, 0])
+    return veil.Problem(model, veil.Observer(np.full((3, 2), 0.5)), veil.LastState([1]), 4)
+
+
+def test_an_answer_below_a_simple_mixture_says_so():
+    """Both ends are certain by themselves, and a coin between them hides the whole bit."""
+    problem = two_vaults()
+    one, other = (veil.MarkovPolicy(np.eye(2)[[action] * 3]) for action in range(2))
+    clock, options = Clock(), SolveOptions(method="ascent")
+    objective = planned(problem, options)[1][0]
+    gain = mixture_gain(objective, options, one.table, [other.table], clock)
+    assert gain == pytest.approx(1.0, abs=1e-6)
+    assert mixture_gain(objective, options, one.table, [one.table], clock) == 0.0
+    found = replace(veil.solve(problem, **QUIET), mixture_gain_bits=gain)
+    assert any("veil.Mixture(2)" in one for one in found.doubts)
+    assert veil.solve(problem, **QUIET).mixture_gain_bits < 1e-6  # the search found the bit itself
+
+
+def test_the_places_where_starts_ended_are_told():
+    for seed in range(4):
+        solution = veil.solve(random_problem(seed), evaluation="sampled", iterations=40, **QUIET)
+        assert solution.basins == tuple(sorted(solution.basins, reverse=True))
+        told = f"at {len(solution.basins)} different policies" in solution.summary()
+        assert told == (len(solution.basins) > 1 and solution.basins[0] - solution.basins[-1] >= 0.02)
+    assert len(veil.solve(random_problem(0), starts=1, **QUIET).basins) <= 1

@@ -72,7 +72,7 @@ def solve(
     you pass --force.
 
     Exit codes: 0 solved, 2 bad input, 3 infeasible, 4 a limit was reached (the best so far is saved), 6 the time
-    limit ended the search before its first iteration, 130 interrupted.
+    limit ended the search before its first iteration, 8 the answer may be far from the best, 130 interrupted.
 
     Example: veil solve patrol.toml -o patrol-result --memory timed --time-limit 60
     """
@@ -156,7 +156,7 @@ def _tell(
         if page is not None:
             print(f"report: {page}")
     told = {} if page is None else {"report": str(page)}
-    return document.model_dump(mode="json") | told, code_of_status(solution.status, solution.feasible)
+    return document.model_dump(mode="json") | told, code_of_answer(solution)
 
 
 def default_folder(scenario: str) -> Path:
@@ -183,6 +183,12 @@ def parse_memory(text: str) -> "MemoryName | Memory":
         )
     clock = {"clock": rest.endswith("+clock")} if rest != number else {}
     return numbered[kind].from_table({kind: int(number)} | clock)
+
+
+def code_of_answer(solution: "Solution") -> int:
+    """The exit code of an answer: that of its status, unless there are reasons to doubt an answer that was searched for."""
+    code = code_of_status(solution.status, solution.feasible)
+    return DOUBTED if code in (SOLVED, LIMIT) and solution.doubts else code
 
 
 def code_of_status(status: "Status", feasible: bool = True) -> int:

@@ -18,9 +18,11 @@ from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
 from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear
 from .iteration import Iteration, S
+from .mixtures import mixture_gain
 from .objective import Objective, start_points
 from .options import SolveOptions
 from .policy_class import Space, make_space
+from .ranking import basins
 from .second_order import first_order_gain
 from .solution import History, Solution, Status
 from .starts import richest_table
@@ -31,6 +33,8 @@ TOLERANCE_BITS = 1e-3
 # Of a time limit this many times what one return takes is kept for the answer, but no more than this share of what is left:
 # to estimate and check it (measured: 13 returns), and to make the last table feasible.
 _RETURNS_OF_ANSWER, _SHARE_OF_ANSWER = 18, 0.5
+
+_SHARE_OF_MIXTURE = 0.2  # of the time for the answer, to compare it with mixtures
 
 # Candidates this close are as good as each other.
 _AS_GOOD_BITS = 1e-5
@@ -87,7 +91,18 @@ def make_answer(
         needs_observations=space.needs_observations,
         history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
         settings=_class_settings(space) | {"evaluation": objective.kind} | method.describe(),
+        basins=_basins(objective, state),
+        mixture_gain_bits=mixture_gain(
+            objective, options, table, method.met(state), closing.share(_SHARE_OF_MIXTURE).silent()
+        ),
     )
+
+
+def _basins(objective: Objective, state: S) -> tuple[float, ...]:
+    """Bits of the different places where the starts ended; none where more than bits of one channel are maximised."""
+    if objective.has_terms or objective.channels.least or not objective.weight:
+        return ()
+    return tuple(objective.weight * one for one in basins(state.ends))
 
 
 def best_candidate(

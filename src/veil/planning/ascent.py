@@ -117,6 +117,7 @@ class Ascent:
             best_multiplier=self._moments(groups[0]).multiplier[0],
             leading=best,
             polish={},
+            ends=np.zeros((0, 2)),
             history=self._first_row(best, score),
         )
 
@@ -277,8 +278,12 @@ class Ascent:
         draw = Draw(_CHECKED[0], self._options.seed + 1) if objective.is_sampled else None
         values = without_gradients([objective.evaluate(one, draw, gradient=False) for one in tables])
         price = np.tile(multipliers.max(axis=0, initial=0.0), (len(multipliers), 1))
-        order = distinct(values, worth(values, price), objective.unit)
+        worths = worth(values, price)
+        order = distinct(values, worths, objective.unit)
         kept, others = order[:count], order[count:]
+        left = others if count > 1 else order  # the last comparison is also of the one that stays
+        ends = np.column_stack([worths, values.returns / objective.unit])[left]
+        state = replace(state, ends=np.vstack([state.ends, ends]))
         if not objective.is_sampled:
             moments = Moments(state.mean[0], state.square[0], state.multiplier[0], 0).part(kept)
             return replace(
@@ -518,9 +523,13 @@ class Ascent:
         except OutOfTime:
             return state
 
+    def met(self, state: AscentState) -> list[Any]:
+        """Tables that the search met beside its candidates: the known ones, and starts that were set aside."""
+        return [*self._known, *(self.parameters.tables(theta)[0] for theta in state.aside)]
+
     def describe(self) -> dict[str, object]:
         """How many starts there were, and how gradients are made."""
-        found: dict[str, object] = {"starts": len(self._starts) + 1 - len(self._known)}
+        found: dict[str, object] = {"starts": len(self._starts) - (self._options.start is not None)}
         if self.objective.is_sampled:
             found |= {
                 "gradients": "fresh samples",

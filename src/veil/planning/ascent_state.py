@@ -19,7 +19,7 @@ class AscentState(SavedState):
     `aside` and `aside_worth` are those that were set aside. `begun`: the iteration at which the present ones began;
     `slower`: by what steps were cut after noise had led the search away;
     `exploring`: whether the present one was set aside before and has not come to the best answer yet; `leader`: the group that
-    leads.
+    leads; `ends`: what each start was worth when it was set aside or came last, and its return in units of its range.
     """
 
     phase: int
@@ -47,6 +47,7 @@ class AscentState(SavedState):
     best_multiplier: Float[np.ndarray, " K"]
     leading: Float[np.ndarray, "T C A"]
     polish: dict[str, Any]
+    ends: Float[np.ndarray, "n 2"]
     history: Float[np.ndarray, "k 6"]
 
 

@@ -1,7 +1,7 @@
 """What `search` runs: a method as a sequence of states over tables, which can be stopped and resumed anywhere."""
 
 from dataclasses import fields, is_dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -28,6 +28,11 @@ class SearchState(Protocol):
     @property
     def best_score(self) -> float:
         """Its score, -inf where it is not feasible."""
+        ...
+
+    @property
+    def ends(self) -> Float[np.ndarray, "n 2"]:
+        """Where starts ended: what each was worth, and its return in units of its range; no row where there was one start."""
         ...
 
     @property
@@ -106,6 +111,10 @@ class Iteration(Protocol[S]):
 
     def candidates(self, state: S) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer, the best known among them."""
+        ...
+
+    def met(self, state: S) -> list[Any]:
+        """Tables that the search met beside them."""
         ...
 
     def describe(self) -> dict[str, object]:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import linprog, minimize
 
-from ..common.clock import Clock
+from ..common.clock import Clock, OutOfTime
 from ..common.logs import natural_log, surprisal_bits
 from ..engine.return_range import normalised
 from ..engine.sequences import Posteriors
@@ -29,16 +29,17 @@ from .policy_class import Space
 _SEQUENCES = 64  # drawn under each table
 _MOST_NUMBERS = 2**22  # of the laws on all sequences
 _LEAST_WEIGHT = 1e-3  # below which a table is left out
+_MOST_CHECKED = 4  # tables with which an answer is compared, itself among them
 _STEPS, _TOLERANCE = 200, 1e-9  # of the program of the weights
 
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """The best weights of some tables, `(n,)`; what their mixture hides, and what the best feasible one of them hides alone."""
+    """The best weights of some tables, `(n,)`; what their mixture hides, and what each hides alone, -inf if not feasible."""
 
     weights: Float[np.ndarray, " n"]
     bits: float
-    alone: float
+    alone: Float[np.ndarray, " n"]
 
 
 def can_mix(objective: Objective, options: SolveOptions) -> bool:
@@ -61,9 +62,9 @@ def weighed(objective: Objective, tables: Float[np.ndarray, "n T C A"], seed: in
     weights = _best_weights(joint, slack)
     if weights is None:
         return None
-    feasible = np.all(slack >= 0, axis=1)
-    alone = [_entropy(one)[0] for one in joint[feasible]]
-    return Weighed(weights, _entropy(np.einsum("n,nyz->yz", weights, joint))[0], max(alone, default=-np.inf))
+    alone = np.array([_entropy(one)[0] for one in joint])
+    bits = _entropy(np.einsum("n,nyz->yz", weights, joint))[0]
+    return Weighed(weights, bits, np.where(np.all(slack >= 0, axis=1), alone, -np.inf))
 
 
 def best_mixture(
@@ -92,6 +93,28 @@ def best_mixture(
             return occupancy_table(space, chosen, weights) if coin is None else coin_table(space, chosen, weights)
         pool = [pool[one] for one in kept if one != kept[np.argmin(found.weights[kept])]]
     return None
+
+
+def mixture_gain(
+    objective: Objective, options: SolveOptions, table: np.ndarray, others: Sequence[np.ndarray], clock: Clock
+) -> float:
+    """Bits that a private coin between an answer and a few other tables hides more than the answer; 0 where none does.
+
+    It is not known, NaN, if the time does not suffice or what is maximised is not concave.
+    """
+    if not can_mix(objective, options):
+        return np.nan
+    space = objective.space
+    pool = _distinct([table, *(as_table(space, part) for one in others for part in parts_of(space, one))])[
+        :_MOST_CHECKED
+    ]
+    if len(pool) < 2:
+        return 0.0
+    try:
+        found = weighed(objective, np.stack(pool), options.seed, clock)
+    except OutOfTime:
+        return np.nan
+    return 0.0 if found is None or np.isinf(found.alone[0]) else max(0.0, found.bits - float(found.alone[0]))
 
 
 def apart(
@@ -196,7 +219,8 @@ def _laws(
     def law(found: Posteriors, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.column_stack([found.log_likelihood, found.posterior]), found.posterior
 
-    found = np.stack([space.layers.measured(table, events, law, clock) for table in tables])
+    measured = space.layers.measured  # pyright: ignore[reportAttributeAccessIssue]
+    found = np.stack([measured(table, events, law, clock) for table in tables])
     likelihood = found[..., 0]
     top = likelihood.max(axis=0)
     drawn = top + natural_log(np.exp(likelihood - top).mean(axis=0))

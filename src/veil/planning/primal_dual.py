@@ -58,6 +58,11 @@ class PrimalDualState:
     history: Float[np.ndarray, "k 6+K"]
     optimizer: tuple[np.ndarray, ...] = ()
 
+    @property
+    def ends(self) -> Float[np.ndarray, "n 2"]:
+        """There is one start."""
+        return np.zeros((0, 2))
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The fields as arrays; the optimizer's keep their types."""
         plain = {f.name: np.asarray(getattr(self, f.name), dtype=float) for f in fields(self) if f.name != "optimizer"}
@@ -237,6 +242,10 @@ class PrimalDual:
         plain: dict[str, Any] = {name: array for name, array in arrays.items() if not _is_leaf(name)}
         plain["iteration"], plain["best_score"] = int(arrays["iteration"]), float(arrays["best_score"])
         return PrimalDualState(**plain, optimizer=leaves)
+
+    def met(self, state: PrimalDualState) -> list[np.ndarray]:
+        """The table of largest return."""
+        return [self._safe]
 
     def candidates(self, state: PrimalDualState) -> Float[np.ndarray, "B T C A"]:
         """The best feasible table that was met, and the last one, made feasible by mixing the former in.

@@ -10,6 +10,18 @@ from .values import Values
 _ALIKE = 1e-3  # starts whose bits, and returns in units of their range, differ by less have found the same optimum
 
 
+_ONE_BASIN = 0.01  # ends that differ by less, in what they are worth and in returns, are of one basin
+
+
+def basins(ends: Float[np.ndarray, "n 2"]) -> list[float]:
+    """What the starts of a search were worth in each of the different places where they ended, the best first."""
+    found = list[np.ndarray]()
+    for end in ends[np.argsort(-ends[:, 0], kind="stable")]:
+        if all(np.abs(end - other).max() > _ONE_BASIN for other in found):
+            found.append(end)
+    return [float(end[0]) for end in found]
+
+
 def without_gradients(values: list[Values]) -> Values:
     """Several evaluations as one, without gradients."""
     bare = list[Values]()

@@ -32,6 +32,8 @@ UNPROVEN = 5e-5
 """Bits below which a lower bound says nothing."""
 _CERTAIN_BITS = 0.01  # of a secret that is all but certain before anything is seen
 _FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun
+_BELOW_MIXTURE = 0.05  # bits by which a simple mixture is above an answer that is then doubted
+_FAR_APART = 0.02  # bits between the places where starts ended, from which they are told
 _AHEAD = 0.05  # bits by which the last iteration is above the answer where that is worth telling
 _SHORT = 0.01  # bits by which a proven lower bound misses the measured value where the proof did not finish
 
@@ -126,6 +128,9 @@ class Solution(Value):
     - `plan`: the `Plan` that the search followed, the same for the same problem and options; None of an answer that was not
       searched for. `repeatable`: whether no limit of time decided anything, so that the same plan and seed give the same answer
       on any machine.
+    - `basins`: what is hidden in each of the different places where the starts of the search ended, the best first; starts that
+      were set aside early may not have reached their optimum. `mixture_gain_bits`: what a private coin between the answer
+      and a few other policies that the search met hides more, about; NaN where that is not known.
     - `upper_bits`: the upper bound over all policies with this return, where the method proves one, with a task on the sum;
     `proof`: the game that proves it, for `certify`.
     - `problem`: what was solved; None where the solution was not made by `veil.solve`.
@@ -164,6 +169,8 @@ class Solution(Value):
     problem: Problem | None = field(default=None, repr=False)
     plan: "Plan | None" = field(default=None, repr=False)
     repeatable: bool = True
+    basins: tuple[float, ...] = ()
+    mixture_gain_bits: float = float("nan")
 
     def summary(self) -> str:
         """The answer as a small table and one or two sentences."""
@@ -173,6 +180,11 @@ class Solution(Value):
             lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
         elif self.needs_observations and self.status is not Status.NOT_SEARCHED:
             lines.append("The agent must see the observations to play this policy.")
+        if len(self.basins) > 1 and self.basins[0] - self.basins[-1] >= _FAR_APART:
+            ends = f"{self.basins[-1]:.4g} to {self.basins[0]:.4g} bits"
+            lines.append(
+                f"When the starts were last compared, they were at {len(self.basins)} different policies, of {ends}."
+            )
         return "\n".join([*lines, *self.doubts])
 
     @property
@@ -206,6 +218,12 @@ class Solution(Value):
             words = f"Nothing to hide: under this policy the secret is certain{amount} before anything is observed"
             found.append(
                 f"{words}. If other policies can make it uncertain, start from one of them or relax a constraint."
+            )
+        if self.mixture_gain_bits > _BELOW_MIXTURE:
+            words = "A private coin between this policy and others that the search met hides about"
+            clock = "" if getattr(self.policy, "timed", True) is False else ", clock=True"
+            found.append(
+                f"{words} {self.mixture_gain_bits:.2g} bits more: use memory=veil.Mixture(2{clock}), or raise time_limit."
             )
         return tuple(found)
 

@@ -54,27 +54,22 @@ def _on_samples(
     )
     most, _ = planned_samples(objective, options, batch, limit, num_given=len(given))
     starts = sampled_starts(objective, safe, replace(options, starts=most), given)
-    starts, known = _with_mixture(objective, options, starts, [safe, *given], most)
+    starts, known = _with_mixture(objective, options, starts, [safe, *given])
     schedule = sampled_schedule(len(starts), step_seconds(objective, batch), limit, options.iterations)
     return Ascent(objective, TableParameters(space, safe), starts, known, schedule, options, batch)
 
 
 def _with_mixture(
-    objective: Objective,
-    options: SolveOptions,
-    starts: list[np.ndarray],
-    known: list[np.ndarray],
-    most: int | None = None,
+    objective: Objective, options: SolveOptions, starts: list[np.ndarray], known: list[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Starts and known tables with the best mixture of them, in the place of the last start if there are enough."""
-    spread = apart(objective.space, starts, known[0])
+    """Starts and known tables with the best mixture of them: feasible from the first second, and with a coin a start too."""
+    space, found = objective.space, None
     with contextlib.suppress(OutOfTime):
-        single = [one for one in starts if len(parts_of(objective.space, one)) == 1]
+        single = [one for one in starts if len(parts_of(space, one)) == 1]
         found = best_mixture(objective, options, [*known, *single], objective.clock.share(_SHARE_OF_MIXTURE))
-        if found is not None:
-            kept = spread if most is None or len(starts) < most else spread[: max(1, most - 1)]
-            return [*kept, found], [*known, found]
-    return spread, known
+    if coin_of(space) is not None:
+        starts = [*apart(space, starts, known[0]), *([] if found is None else [found])]
+    return starts, [*known, *([] if found is None else [found])]
 
 
 class TableMethod:

@@ -150,6 +150,10 @@ class AnswerPart(Part):
     seconds: Number = Field(description="Duration of the search.")
     seed: int = Field(description="Random seed.")
     settings: dict[str, object] = Field(description="Further settings.")
+    basins: list[Number] = Field(description="Bits hidden in each of the different places where starts ended.")
+    mixture_gain_bits: Number = Field(
+        description="Bits that a private coin between the answer and others that the search met hides more, about."
+    )
     repeatable: bool = Field(
         description="Whether the same plan and seed give this answer on any machine: no limit of time decided anything."
     )
