@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 import veil
 from tests.studio.test_guarding import CORRIDOR
@@ -17,6 +17,7 @@ from veil.formats.results.scenario import Origin
 from veil.formats.scenario.load import read_scenario
 from veil.studio.folders import RESULT, SCENARIO, asked
 from veil.studio.runs import Runs
+from veil.studio.server import StudioServer
 from veil.studio.state import Studio
 
 TIGER = Path(__file__).parent.parent / "formats" / "data" / "tiger.pomdp"
@@ -122,6 +123,38 @@ def test_nothing_is_lost_while_answers_are_awaited(open_studio: OpenStudio):
     expect(page.locator("#pane-draw textarea")).to_have_value(drawn)
     page.reload()
     expect(page.locator("#pane-draw textarea")).to_have_value(drawn)
+
+
+@pytest.mark.slow
+def test_a_finger_paints_and_moves_the_view_if_asked(chromium: Browser, server: StudioServer):
+    context = chromium.new_context(viewport={"width": 390, "height": 900}, is_mobile=True, has_touch=True)
+    try:
+        page = context.new_page()
+        page.goto(server.address)
+        page.wait_for_selector("body[data-ready=yes]")
+        expect(page.locator("#draw-cell")).to_contain_text("row")
+        before, touches = text_of(page), context.new_cdp_session(page)
+        box = page.locator(".scroller").bounding_box()
+        assert box is not None
+        size = float(page.locator(".scroller > div").evaluate("(space) => space.clientHeight")) / 5
+
+        def drag(row: int) -> None:
+            at = [{"x": box["x"] + (column + 0.5) * size, "y": box["y"] + (row + 0.5) * size} for column in range(3)]
+            touches.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": at[:1]})
+            for point in at[1:]:
+                touches.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [point]})
+            touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+        drag(4)
+        expect(page.locator("#pane-draw textarea")).to_have_value(re.compile(r"\n  #  # #   \. \. \.\n"))
+        painted = text_of(page)
+        assert painted != before
+        page.get_by_role("button", name="Move the view").click()
+        drag(3)
+        page.wait_for_timeout(500)
+        assert text_of(page) == painted
+    finally:
+        context.close()
 
 
 @pytest.mark.slow

@@ -37,6 +37,13 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path):
     assert (studio.scenario, studio.name, studio.base) == ("a = 3", "patrol", tmp_path)
 
 
+def test_the_page_is_called_as_the_text_calls_the_problem(client: Client):
+    assert client("PUT", "/api/scenario", {"text": 'name = "night-watch"\n'})["name"] == "night-watch"
+    assert client("GET", "/api/state")["name"] == "night-watch"
+    for text in ("horizon = 3", "name = 3", 'name = ""', "name = ", "a = " + "[" * 5000):  # the file's name
+        assert client("PUT", "/api/scenario", {"text": text})["name"] == "two-rooms"
+
+
 def test_without_a_scenario_a_new_one_is_begun(tmp_path: Path):
     studio = Studio(tmp_path / "studio")
     studio.open(None)

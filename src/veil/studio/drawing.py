@@ -220,8 +220,8 @@ def _put(studio: "Studio", text: str, name: str, base: Path | None = None) -> di
     """Make a text the scenario of the page."""
     with studio.lock:
         studio.set_scenario(text, name=name[:200], base=base)
-        known = {"text": text, "name": studio.name, "edition": studio.edition, "notes": []}
-    return {**known, **checked(text, known["name"], base)}
+        known = {"text": text, "name": studio.title, "edition": studio.edition, "notes": []}
+    return {**known, **checked(text, studio.name, base)}
 
 
 def _opened_model(

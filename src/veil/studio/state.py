@@ -3,6 +3,7 @@
 import hashlib
 import os
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,7 +132,20 @@ class Studio:
                 self.scenario, self.name, self.base = before
                 self.edition -= 1
                 raise
-            self.events.publish("scenario", {"scenario": text, "name": self.name, "edition": self.edition})
+            self.events.publish("scenario", self.known())
+
+    @property
+    def title(self) -> str:
+        """The name that the text gives the problem; that of the file if it gives none, or cannot be read."""
+        try:
+            given = tomllib.loads(self.scenario).get("name")
+        except (tomllib.TOMLDecodeError, RecursionError):
+            given = None
+        return given[:200] if isinstance(given, str) and given else self.name
+
+    def known(self) -> dict[str, Any]:
+        """What a page shows of the scenario."""
+        return {"scenario": self.scenario, "name": self.title, "edition": self.edition}
 
     def keep_port(self, port: int) -> None:
         """Note the port, so that open pages find the next server."""
@@ -170,7 +184,7 @@ class Studio:
 def show(request: Request, studio: Studio) -> dict[str, Any]:
     """Everything that a page needs to begin."""
     with studio.lock:
-        known = {"scenario": studio.scenario, "name": studio.name, "edition": studio.edition}
+        known = studio.known()
     return {**known, "folder": str(studio.folder), "runs": studio.runs.summaries()}
 
 
@@ -184,7 +198,6 @@ def put_scenario(request: Request, studio: Studio) -> dict[str, Any]:
     with studio.lock:
         own = studio.scenario in (text, request.get("over"))
         if edition is not None and edition != studio.edition and not own:
-            now = {"scenario": studio.scenario, "name": studio.name, "edition": studio.edition}
-            raise Refused(409, "the scenario was changed elsewhere meanwhile", **now)
+            raise Refused(409, "the scenario was changed elsewhere meanwhile", **studio.known())
         studio.set_scenario(text)
-        return {"name": studio.name, "edition": studio.edition}
+        return {"name": studio.title, "edition": studio.edition}

@@ -40,6 +40,7 @@ export class Scenario {
     try {
       const answer = await api("PUT", "/api/scenario", { text: sent, edition: this.edition });
       this.edition = Math.max(this.edition, answer.edition);
+      this.rename(answer.name);
       if (sent === this.text) this.unsaved = false;
     } catch (error) {
       if (error.status !== 409) this.then.notice(error.message);
