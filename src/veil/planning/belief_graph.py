@@ -4,17 +4,14 @@ Layer t has the normalised beliefs of time t, each with a lower and an upper bou
 expanded, what every action and answer leads to. Equal beliefs are one node. All work is done on many beliefs at a time.
 """
 
-from hashlib import blake2b
-
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
-from .belief_steps import BeliefSteps
+from .belief_steps import BeliefSteps, keys_of
 from .query_rules import Followed, Layer, Rule
 
-_SAME = 12  # decimals to which normalised beliefs are equal, and share a node
 _MOST_NUMBERS = 2**27  # of all nodes together: 1 GiB
 _BATCH_NUMBERS = 2**23  # of the beliefs that are made at a time
 _BATCH = 512  # nodes that are expanded between two updates of the bounds
@@ -169,7 +166,7 @@ class BeliefGraph:
             return np.zeros(len(beliefs), dtype=int)
         numbers, nodes = self._numbers[time], self._nodes[time]
         before, fresh, found = nodes.size, list[int](), np.empty(len(beliefs), dtype=int)
-        for row, key in enumerate(_keys(beliefs)):
+        for row, key in enumerate(keys_of(beliefs)):
             found[row] = numbers.setdefault(key, before + len(fresh))
             if found[row] == before + len(fresh):
                 fresh.append(row)
@@ -195,7 +192,7 @@ class BeliefGraph:
 
         def chosen(time: int, beliefs: Float[np.ndarray, "k n"], clock: Clock) -> Int[np.ndarray, " k"]:
             mass = beliefs.sum(axis=1, keepdims=True)
-            known = [self._numbers[time].get(key, -1) for key in _keys(beliefs / mass)]
+            known = [self._numbers[time].get(key, -1) for key in keys_of(beliefs / mass)]
             node = np.array(known, dtype=int)
             inside = np.flatnonzero(node >= 0)
             inside = inside[self._nodes[time]["place"][node[inside]] >= 0]
@@ -234,8 +231,3 @@ class BeliefGraph:
             layers.append(Layer(chosen, following))
             layer = after
         return Followed(self.total("upper"), nodes, tuple(layers))
-
-
-def _keys(beliefs: Float[np.ndarray, "k n"]) -> list[bytes]:
-    """What equal beliefs have in common: a digest that no two others share in practice."""
-    return [blake2b(row, digest_size=16).digest() for row in np.round(beliefs, _SAME) + 0.0]

@@ -39,6 +39,7 @@ _GREEDY_SHARE, _FIRST_SHARE, _FLOOR_SHARE, _RULES_SHARE, _LAST_SHARE = 0.15, 0.1
 _DRAWN_SHARE = 0.75  # instead of rules that look ahead, where none can be followed exactly
 _NEAR = 2  # steps that the first rule looks ahead
 _AHEAD = (1, 2, 3)  # steps that rules look ahead in drawn runs
+_LATE = 8  # steps before the end in which they do, if all counts at the end and the secret is settled then
 _RUNS, _MOST_CHUNKS = 200, 100  # drawn at a time, and how often
 
 
@@ -213,8 +214,10 @@ def _drawn(steps: BeliefSteps, seed: int, clock: Clock) -> Drawn | None:
     The best of them by the first runs is measured in others, beside the greedy rule.
     """
     greedy, found = greedy_rule(steps), dict[str, Float[np.ndarray, " n"]]()
-    rules = {"the greedy rule": greedy}
-    rules |= {f"a rule that looks {n} steps ahead along the greedy one": rollout_rule(steps, greedy, n) for n in _AHEAD}
+    rules, begin = {"the greedy rule": greedy}, max(0, steps.last - _LATE) if steps.counts_last else 0
+    rules |= {
+        f"a rule that looks {n} steps ahead along the greedy one": rollout_rule(steps, greedy, n, begin) for n in _AHEAD
+    }
     draws, part = Draws.of(steps, _RUNS, seed), clock.share(0.5)
     with suppress(OutOfTime):
         for words, rule in rules.items():

@@ -6,6 +6,7 @@ state). All functions here are homogeneous of degree one: of a belief with mass 
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,11 +14,14 @@ from jaxtyping import Float, Int
 
 from ..common.errors import InputError
 from ..common.logs import surprisal_bits
+from ..common.numbering import ragged
 from ..engine.chain import Chain
 from ..engine.compile import build
 from ..engine.each_time import times_of
 from ..engine.hidden import Hidden
 from ..problem.problem import Problem
+
+_SAME = 12  # decimals to which normalised beliefs are equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,7 @@ class BeliefSteps:
             raise InputError("problem", ["no action is available in all states, expected one, such as asking nothing"])
         self.plain = int(open_to_all[np.argmin(self.costs[:, open_to_all].sum(axis=0))])
         """The cheapest action that is always available: what an upper bound takes where nothing more is learned."""
+        self._is_cheap = not self.costs.any() and bool(self.available.all())  # nothing is paid, and all can be taken
         each, settled = self.hidden.each, self.hidden.split_time
         self.settled = settled if each is None and settled < self.horizon else -1
         self._kept: dict[int, np.ndarray] = {}
@@ -69,6 +74,11 @@ class BeliefSteps:
     def last(self) -> int:
         """The last time at which something counts."""
         return int(np.flatnonzero(self._weights)[-1])
+
+    @property
+    def counts_last(self) -> bool:
+        """Whether all that counts is a value that is settled at the end, so that early queries say little."""
+        return self.settled < 0 and np.count_nonzero(self._weights) == 1
 
     @cached_property
     def answers(self) -> Answers:
@@ -121,26 +131,16 @@ class BeliefSteps:
         self, time: int, beliefs: Float[np.ndarray, "k n"], actions: Int[np.ndarray, " k"]
     ) -> tuple[Float[np.ndarray, " k"], Int[np.ndarray, " c"], Int[np.ndarray, " c"], Float[np.ndarray, "c m"]]:
         """What an action costs after each belief; and of each answer that can follow: the belief before, event and belief."""
-        moved, places, events, rows = (
-            self._moved(time, beliefs),
-            list[np.ndarray](),
-            list[np.ndarray](),
-            list[np.ndarray](),
-        )
-        for answer, (action, event) in enumerate(
-            zip(self.answers.action.tolist(), self.answers.event.tolist(), strict=True)
-        ):
-            here = np.flatnonzero(actions == action)
-            found = moved[0 if self.is_free else action][here] * self.answers.shown[answer]
-            kept = found.any(axis=(1, 2))
-            places.append(here[kept])
-            events.append(np.full(int(kept.sum()), event))
-            rows.append(found[kept])
-        place, event = np.concatenate(places), np.concatenate(events)
-        order = np.argsort(place, kind="stable")
-        after = self._told_of(time, np.concatenate(rows)[order][:, None])[:, 0]
+        begins = np.searchsorted(self.answers.action, np.arange(self.num_actions + 1))
+        count = (begins[1:] - begins[:-1])[actions]
+        place, answer = np.repeat(np.arange(len(beliefs)), count), ragged(begins[actions], count)
+        moved = self._moved(time, beliefs)
+        rows = moved[0][place] if self.is_free else np.stack(moved)[actions[place], place]
+        rows *= self.answers.shown[answer][:, None]
+        kept = rows.any(axis=(1, 2))
+        after = self._told_of(time, rows[kept][:, None])[:, 0]
         paid = self.paid_each(time, beliefs)[np.arange(len(beliefs)), actions]
-        return paid, place[order], event[order], after
+        return paid, place[kept], self.answers.event[answer[kept]], after
 
     def _moved(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> list[Float[np.ndarray, "k V N"]]:
         values, size = self.values(time), self.hidden.num_states
@@ -162,6 +162,8 @@ class BeliefSteps:
 
     def paid_each(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k A"]:
         """The same of many beliefs."""
+        if self._is_cheap:
+            return np.zeros((len(beliefs), self.num_actions))
         mass = beliefs.reshape(len(beliefs), self.values(time), -1).sum(axis=1)
         barred = (mass > 0) @ ~self.available
         return np.where(barred, np.inf, mass @ self.costs)
@@ -313,6 +315,21 @@ class BeliefSteps:
 def row_bits(joint: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, " k"]:
     """`−Σ_z p_z log2(p_z / Σp)` of each row."""
     return np.einsum("kz,kz->k", joint, surprisal_bits(joint))
+
+
+def keys_of(beliefs: Float[np.ndarray, "k n"]) -> list[bytes]:
+    """What equal normalised beliefs have in common: a digest that no two others share in practice."""
+    return [blake2b(row, digest_size=16).digest() for row in np.round(beliefs, _SAME) + 0.0]
+
+
+def alike(beliefs: Float[np.ndarray, "k n"]) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " k"]]:
+    """The first of each kind of equal normalised beliefs, and the kind of each."""
+    numbers, first, number = dict[bytes, int](), list[int](), np.empty(len(beliefs), dtype=int)
+    for row, key in enumerate(keys_of(beliefs)):
+        number[row] = numbers.setdefault(key, len(first))
+        if number[row] == len(first):
+            first.append(row)
+    return np.array(first, dtype=int), number
 
 
 def _check(problem: Problem) -> None:

@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 
 from ..common.clock import Clock
 from ..engine.sampling import RowDraws
-from .belief_steps import BeliefSteps
+from .belief_steps import BeliefSteps, alike
 
-_SAME = 12  # decimals to which normalised beliefs are equal, and share a row
+_WIDTH = 4  # queries that a rule looks ahead of
 _MOST_NUMBERS = 2**25  # of the beliefs of a batch: 256 MiB
 
 Rows = Float[np.ndarray, "k n"]
@@ -46,15 +46,25 @@ def greedy_rule(steps: BeliefSteps) -> Rule:
     return _in_batches(steps, rule)
 
 
-def rollout_rule(steps: BeliefSteps, base: Rule, depth: int) -> Rule:
-    """Ask what leaves least if another rule follows for some steps, and nothing more is learned after them."""
+def rollout_rule(steps: BeliefSteps, base: Rule, depth: int, begin: int = 0) -> Rule:
+    """Of the few best queries by the greedy rule, and that of another rule, ask what leaves least if the other rule follows.
+
+    **Arguments:** `depth`: for how many steps, after which nothing more is learned; `begin`: the time from which it looks
+    ahead; before, it is the greedy rule.
+    """
 
     def rule(time: int, beliefs: Rows, clock: Clock) -> Int[np.ndarray, " k"]:
-        after = steps.after_each(time, beliefs)
-        rows = after.reshape(-1, after.shape[2])
-        left = steps.unknown(time + 1, rows)
-        left = left + to_go(steps, base, time + 1, rows, depth, clock)
-        return _scores(steps, time, beliefs, left.reshape(after.shape[:2])).argmin(axis=1)
+        order = _scores(steps, time, beliefs, steps.left_by(time, beliefs)).argsort(axis=1, kind="stable")
+        if time < begin:
+            return order[:, 0]
+        tried, other = order[:, :_WIDTH], base(time, beliefs, clock)
+        missed = ~(tried == other[:, None]).any(axis=1)
+        tried[missed, -1] = other[missed]
+        count, width = tried.shape
+        total, place, _, after = steps.taken(time, np.repeat(beliefs, width, axis=0), tried.ravel())
+        left = steps.unknown(time + 1, after) + to_go(steps, base, time + 1, after, depth, clock)
+        np.add.at(total, place, left)
+        return tried[np.arange(count), total.reshape(count, width).argmin(axis=1)]
 
     return _in_batches(steps, rule)
 
@@ -90,13 +100,12 @@ def follow(steps: BeliefSteps, rule: Rule, clock: Clock, most: int = 100_000) ->
         actions = rule(time, beliefs, clock)
         paid, place, events, after = steps.taken(time, beliefs, actions)
         total += float(paid.sum()) + float(steps.unknown(time + 1, after).sum())
-        same = np.round(after / after.sum(axis=1, keepdims=True), _SAME) + 0.0
-        _, first, number = np.unique(same, axis=0, return_index=True, return_inverse=True)
+        first, number = alike(after / after.sum(axis=1, keepdims=True))
         following = np.full((len(beliefs), steps.num_events), -1)
-        following[place, events] = number.ravel()
+        following[place, events] = number
         layers.append(Layer(actions, following))
         beliefs = np.zeros((len(first), after.shape[1]))
-        np.add.at(beliefs, number.ravel(), after)
+        np.add.at(beliefs, number, after)
     return Followed(total, nodes, tuple(layers))
 
 
@@ -129,17 +138,17 @@ def simulate(steps: BeliefSteps, rule: Rule, draws: Draws, clock: Clock) -> Floa
     total, stacked, actions = steps.unknown(0, rows), RowDraws(hidden.kernel.stacked), hidden.kernel.num_actions
     for time in range(steps.last):
         clock.check()
-        _, first, number = np.unique(np.round(rows, _SAME) + 0.0, axis=0, return_index=True, return_inverse=True)
+        first, number = alike(rows)
         chosen = rule(time, rows[first], clock)
         paid, place, events, after = steps.taken(time, rows[first], chosen)
-        total += paid[number.ravel()]
-        action = chosen[number.ravel()]
+        total += paid[number]
+        action = chosen[number]
         x = stacked.draw(x * actions + action, draws.moves[time])
         shown = steps.answers.shown[:, x] * (steps.answers.action[:, None] == action)
         sums = np.cumsum(shown, axis=0)
         answer = (sums <= draws.answers[time] * sums[-1]).sum(axis=0)
         event = steps.answers.event[answer]
-        key = np.searchsorted(place * steps.num_events + events, number.ravel() * steps.num_events + event)
+        key = np.searchsorted(place * steps.num_events + events, number * steps.num_events + event)
         rows = after[key] / after[key].sum(axis=1, keepdims=True)
         total += steps.unknown(time + 1, rows)
     return total
