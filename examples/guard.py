@@ -24,8 +24,8 @@ CAMERAS = {"n": "north", "m": "middle", "s": "south"}
 
 def visitor() -> veil.Problem:
     """The problem of the visitor: three doors, three cameras, five steps."""
-    sensors = {sign: veil.Sensor(name, 0.8) for sign, name in CAMERAS.items()}
-    world = veil.GridWorld(DRAWING, sensors=sensors, slip=0.1)
+    sensors = {sign: veil.Sensor(name, detection=0.8) for sign, name in CAMERAS.items()}
+    world = veil.GridWorld.from_ascii(DRAWING, sensors=sensors, slip=0.1)
     return world.problem(5, secret=veil.InitialState(), name="camera-guard")
 
 
@@ -45,12 +45,11 @@ def draw(queries: list[str], before: np.ndarray, after: np.ndarray) -> None:
     for axis, shares, title in zip(axes, (before, after), ("a visitor that wanders", "one that answers"), strict=True):
         bottom = np.zeros(len(shares))
         for number, name in enumerate(queries):
-            if shares[:, number].any():
-                axis.bar(range(len(shares)), shares[:, number], 0.8, bottom, label=name)
+            axis.bar(range(len(shares)), shares[:, number], 0.8, bottom, label=name, color=f"C{number}")
             bottom += shares[:, number]
         axis.set(title=f"Against {title}", xlabel="time")
-        axis.legend(fontsize=8)
-    axes[0].set_ylabel("probability of asking a camera")
+    axes[0].set_ylabel("probability of a query")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
     figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
     print("wrote", PICTURE)
 
