@@ -45,7 +45,7 @@ def skewed() -> veil.MarkovPolicy:
 
 
 def history(share: float = 0.5) -> veil.HistoryPolicy:
-    found = solve_game(problem(min_return=None), gap=0.5, iterations=3).policy(problem())
+    found = solve_game(problem(min_return=None), gap=0.5, iterations=3).policy()
     rows = [replace(one, probabilities=np.tile([share, 1 - share], (len(one), 1))) for one in found.decisions]
     return veil.HistoryPolicy(found.first, found.following, rows)
 

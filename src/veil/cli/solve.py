@@ -17,6 +17,7 @@ from .options import with_options
 from .progress import QuietOption, VerboseOption, reported
 from .report import remove_stale, write_beside
 from .shared import (
+    DOUBTED,
     GALLERY,
     INFEASIBLE,
     INTERRUPTED,

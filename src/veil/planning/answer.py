@@ -17,7 +17,7 @@ from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
 from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear
-from .iteration import Iteration, S
+from .iteration import Iteration, S, SearchState
 from .mixtures import mixture_gain
 from .objective import Objective, start_points
 from .options import SolveOptions
@@ -98,7 +98,7 @@ def make_answer(
     )
 
 
-def _basins(objective: Objective, state: S) -> tuple[float, ...]:
+def _basins(objective: Objective, state: SearchState) -> tuple[float, ...]:
     """Bits of the different places where the starts ended; none where more than bits of one channel are maximised."""
     if objective.has_terms or objective.channels.least or not objective.weight:
         return ()

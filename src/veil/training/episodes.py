@@ -142,17 +142,19 @@ def _apart(info: Info, count: int) -> list[dict[str, Any]]:
     """The info of each environment, from the arrays of a vector with their masks `_key`."""
     keys = [key for key in info if not key.startswith("_")]
     inner = {key: _apart(info[key], count) for key in keys if isinstance(info[key], Mapping)}
-    columns = [(key, inner.get(key, info[key]), info.get(f"_{key}")) for key in keys]
-    return [
-        {key: column[place] for key, column, mask in columns if mask is None or mask[place]} for place in range(count)
+    everywhere = np.ones(count, dtype=bool)
+    columns: list[tuple[str, Any, Any]] = [
+        (key, inner.get(key, info[key]), info.get(f"_{key}", everywhere)) for key in keys
     ]
+    return [{key: column[place] for key, column, mask in columns if mask[place]} for place in range(count)]
 
 
 def _final(seen: np.ndarray, infos: list[dict[str, Any]]) -> tuple[np.ndarray, list[dict[str, Any]]]:
     """The states that ended an episode, where the environment has begun the next one within the same step."""
     for place, info in enumerate(infos):
-        if "final_obs" in info and info["final_obs"] is not None:
-            seen[place], infos[place] = info["final_obs"], info.get("final_info") or {}
+        final = info.get("final_obs")
+        if final is not None:
+            seen[place], infos[place] = final, info.get("final_info") or {}
     return seen, infos
 
 

@@ -79,7 +79,7 @@ class Search:
         """Train until the iterations or the time are used; notes on the end."""
         file = None if checkpoint is None else Checkpoint(checkpoint, self._identity(), _CHECKPOINT_SECONDS)
         if resume and checkpoint is not None:
-            arrays, seconds = read_checkpoint(checkpoint, self._identity())
+            arrays, seconds, _ = read_checkpoint(checkpoint, self._identity())
             self._restore(arrays)
             clock.resume_after(seconds)
         state, settings, notes = self.state, self.settings, []
