@@ -9,6 +9,7 @@ from veil.engine.chain import make_chain
 from veil.engine.return_range import threshold as wanted_return
 from veil.engine.sampled_returns import sampled_gradient
 from veil.engine.sampling import draw_runs
+from veil.game.bounds import Bounds
 from veil.game.solve import GameResult, solve_game
 from veil.measure.evaluate import expected_return, opacity
 from veil.planning.solution import Solution, Status
@@ -67,7 +68,7 @@ def measure(
     """
     sampled = opacity(problem, policy, "sampled", sequences=sequences, seed=seed)
     mean, error = sampled_return(problem, policy, seed, sequences)
-    certificate = certify(problem, policy, time_limit=_PATIENCE, game=game)
+    certificate = certify(problem, policy, time_limit=_PATIENCE, game=Bounds.of(game))
     verify(certificate, problem, policy)
     return {
         "bits": opacity(problem, policy, "exact").bits,
