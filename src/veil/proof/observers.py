@@ -129,7 +129,8 @@ class _Search:
         self.problem = CheckedProblem(record_of(problem), (channel,), delay=delay)
         self.bounds, self.values = bounds, values
         self.given = problem.only(problem.channels[channel].name)
-        self.solved = self.given.with_clock()
+        # The rule of a path is about times; the others are about all that the observer remembers, a string without a clock.
+        self.solved = self.given if self.problem.path is None else self.given.with_clock()
         if self.given.observer.varies:  # games are about states that carry the time
             self.solved = unroll(self.solved)[0]
         self.gap, self.clock, self.memory_bytes = gap, clock, memory_bytes
