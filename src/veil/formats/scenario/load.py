@@ -313,6 +313,12 @@ class _Reader:
     def _asked(self, problem: Problem, table: QueryingTable, late: list[Constraint]) -> Problem | None:
         """The problem of an observer that asks; None with every defect noted."""
         part = self._defects.under("querying")
+        if table.queries is None and problem.min_return is not None:
+            self._defects.add(
+                f"found beside [querying], whose return is what its queries cost: set a constraint on the reward {QUERYING!r}",
+                "min_return",
+            )
+            return None
         if table.walker == UNIFORM:
             walker = MarkovPolicy.uniform(problem)
         else:
