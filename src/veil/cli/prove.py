@@ -160,6 +160,8 @@ def print_verified(
 ) -> None:
     """The result of a verification, in words or as JSON."""
     told = parts.told(problem)
+    solved_with = () if parts.result is None or parts.scenario else parts.result.document.problem.changes
+    changes = changes or tuple(solved_with)
     drawn = {one.name: found.sampled[one.number].lower for one in certificate.channels if one.number in found.sampled}
     facts: dict[str, object] = {
         "holds": True,
