@@ -53,7 +53,7 @@ def test_a_star_import_gives_them_all():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="No veil attribute opacities"):
+    with pytest.raises(AttributeError, match="has no attribute 'opacities': did you mean 'opacity'"):
         getattr(veil, "opacities")  # noqa: B009
 
 

@@ -155,8 +155,6 @@ def test_the_largest_probability_of_a_formula_for_some_bits():
 
 
 def test_methods_and_options_without_a_task_say_so():
-    with pytest.raises(veil.InputError, match="task: method='game' does not have this option"):
-        veil.solve(LIMITED, "game", "history", task="energy")
     with pytest.raises(veil.InputError, match="task needs gradients='exact'"):
         veil.solve(LIMITED, "primal-dual", "timed", task="energy", gradients="sampled", certificate=False)
 
