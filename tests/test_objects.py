@@ -208,7 +208,8 @@ SAMPLES: dict[type, Sample] = {
 
 # Not values: a class to derive from, some that are in a state, one that enumerates, what a search found, and exceptions.
 APART = {
-    veil.Policy, veil.ObserverFilter, veil.Status, veil.StudyResult, veil.QueryPlan, veil.Responses, veil.LearnedObserver, veil.SurpriseReward,
+    veil.Policy, veil.ObserverFilter, veil.Status, veil.StudyResult, veil.QueryPlan, veil.Responses, veil.LearnedObserver,
+    veil.SurpriseReward,
 }  # fmt: skip
 
 

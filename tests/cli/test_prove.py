@@ -54,8 +54,8 @@ def test_a_changed_claim(result: Path, field: str):
     path.write_text(json.dumps(claim), encoding="utf-8")
 
 
-TOLD = ("status", "message", "policy_class", "method", "objective", "detail", "doubts", "price_bits", "mixture_gain_bits", "stationarity_bits",
-        "iterations", "seconds", "seed", "settings", "repeatable", "plan")  # fmt: skip
+TOLD = ("status", "message", "policy_class", "method", "objective", "detail", "doubts", "price_bits", "mixture_gain_bits",
+        "stationarity_bits", "iterations", "seconds", "seed", "settings", "repeatable", "plan")  # fmt: skip
 # What tells of the search or is an estimate; and a result may say that less was reached than the certificate proves.
 NOT_PROVEN = {f"answer.{name}" for name in TOLD} | {"answer.feasible", "answer.opacity.method", "answer.opacity.num_sequences",
               "answer.opacity.std_error", "answer.opacity.reason", "problem.scenario", "problem.changes"}  # fmt: skip
