@@ -51,7 +51,7 @@ def grid(noise: float = 0.0) -> tuple[veil.Problem, veil.Problem]:
     problem = veil.Problem(model, veil.Observer(np.ones((36, 1))), secret, 10, name="a walker on a grid")
     walker = veil.MarkovPolicy(np.tile([0.1, 0.25, 0.1, 0.55], (36, 1)))  # to the lower right corner
     sensors = _cameras([np.array(cells) for cells in _COVER], 36, 0.8, noise)
-    return problem, veil.Querying(walker, sensors).apply(problem)
+    return problem, veil.Querying(sensors, walker=walker).apply(problem)
 
 
 def patrol(noise: float = 0.05) -> tuple[veil.Problem, veil.Problem]:
@@ -78,7 +78,7 @@ def patrol(noise: float = 0.05) -> tuple[veil.Problem, veil.Problem]:
     for number, (r, c) in enumerate(centres.tolist()):
         near = (abs(row - r) <= 1) & (abs(column - c) <= 1)
         cover.append(np.flatnonzero(near[place // posts] & (place % posts != number)))
-    return problem, veil.Querying(walker, _cameras(cover, len(place), 0.85, noise)).apply(problem)
+    return problem, veil.Querying(_cameras(cover, len(place), 0.85, noise), walker=walker).apply(problem)
 
 
 def main() -> None:

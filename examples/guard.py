@@ -57,7 +57,7 @@ def draw(queries: list[str], before: np.ndarray, after: np.ndarray) -> None:
 def main() -> None:
     """Plan for the guard, then for the visitor, then for both in turns."""
     problem = visitor()
-    querying = veil.Querying(veil.MarkovPolicy.uniform(problem))
+    querying = veil.Querying(walker=veil.MarkovPolicy.uniform(problem))
     guard = querying.apply(problem)
     plan = veil.best_queries(guard, time_limit=10)
     print("Against a visitor that wanders:")
@@ -70,7 +70,7 @@ def main() -> None:
     print(f"\nProven: the visitor keeps at least {rounds.lower:.4f} and at most {rounds.upper:.4f} bits.")
     if "--picture" in sys.argv:
         last = rounds.rounds[-1]
-        other = veil.Querying(last.walker).apply(problem)
+        other = veil.Querying(walker=last.walker).apply(problem)
         draw(list(guard.model.actions.all()), asked(guard, plan.policy), asked(other, last.plan.policy))
 
 

@@ -142,8 +142,8 @@ SECRETS = {
         lambda: veil.StateNow(["a"], ahead=1, weights=[1, 2]), lambda: veil.StateNow(["a"], ahead=2, weights=[1, 2])
     ),
     veil.Querying: Sample(
-        lambda: veil.Querying(uniform(), {"left": veil.Observer(np.eye(2))}, 0.5),
-        lambda: veil.Querying(uniform(), ["a"]),
+        lambda: veil.Querying({"left": veil.Observer(np.eye(2))}, 0.5, walker=uniform()),
+        lambda: veil.Querying(["a"], walker=uniform()),
     ),
     veil.Trajectory: Sample(lambda: veil.Trajectory(), lambda: veil.Trajectory({"a": [0]})),
     veil.Automaton: Sample(

@@ -54,7 +54,7 @@ def test_equals_all_runs(seed: int):
     asked = random_asked(seed)
     problem, walker, tables, _, _ = asked
     rng, seen = np.random.default_rng(seed), {"left": veil.Observer(tables[0]), "right": veil.Observer(tables[1])}
-    querying = veil.Querying(walker, seen)
+    querying = veil.Querying(seen, walker=walker)
     guard = querying.apply(problem)
     timed = seed % 2 == 0
     table = rng.dirichlet(np.ones(3), size=(problem.horizon + 1 if timed else 1, guard.num_cells))
@@ -74,7 +74,7 @@ def test_equals_all_runs(seed: int):
 def test_both_problems_say_the_same_of_a_walker_and_queries(seed: int):
     """Of every kind of query policy; the plan of `best_queries` leaves what it says."""
     problem, walker, tables, _, _ = random_asked(seed)
-    querying = veil.Querying(walker, {"left": veil.Observer(tables[0]), "right": veil.Observer(tables[1])})
+    querying = veil.Querying({"left": veil.Observer(tables[0]), "right": veil.Observer(tables[1])}, walker=walker)
     guard, rng = querying.apply(problem), np.random.default_rng(seed)
     policies: list[veil.Policy] = [veil.best_queries(guard, gap=1e-9).policy]
     for memory in (veil.ObservationMemory(2, clock=False), veil.Controller(2), veil.Controller(2, clock=True)):
@@ -92,7 +92,7 @@ def test_secrets_constraints_and_readings_of_the_walker_are_kept():
     paid = veil.Model(problem.model.matrices, np.arange(6.0).reshape(3, 2), problem.model.initial)
     blind = problem.replace(agent_sees=eyes, model=paid, min_return=1.0)
     walker = veil.MarkovPolicy([[0.3, 0.7], [0.6, 0.4]])
-    querying = veil.Querying(walker, {"left": veil.Observer(tables[0])})
+    querying = veil.Querying({"left": veil.Observer(tables[0])}, walker=walker)
     faced = querying.against(blind, veil.MarkovPolicy.uniform(querying.apply(blind)))
     assert faced.cell_names == ("here", "there")
     assert faced.min_return == 1.0
@@ -101,10 +101,10 @@ def test_secrets_constraints_and_readings_of_the_walker_are_kept():
 
 def test_what_is_wrong_is_said():
     problem, walker, tables, _, _ = random_asked(0)
-    querying = veil.Querying(walker, {"left": veil.Observer(tables[0])})
+    querying = veil.Querying({"left": veil.Observer(tables[0])}, walker=walker)
     with pytest.raises(veil.InputError, match="shape"):
         querying.against(problem, veil.MarkovPolicy(np.full((2, 2), 0.5)))
     hearing, uniform = problem.replace(agent_sees="observations"), veil.MarkovPolicy.uniform
-    asked = veil.Querying(uniform(hearing), {"left": veil.Observer(tables[0])})
+    asked = veil.Querying({"left": veil.Observer(tables[0])}, walker=uniform(hearing))
     with pytest.raises(veil.InputError, match="does not receive the answers"):
         asked.against(hearing, uniform(asked.apply(hearing)))

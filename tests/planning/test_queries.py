@@ -37,7 +37,7 @@ def toy(kind: int, ahead: int) -> veil.Problem:
     observer = veil.Observer(emissions, shown, silent="quiet", sensors=sensors)
     secret = veil.StateNow([5], ahead=ahead, weights=[0.2] * 5 + [0.0] * ahead)
     problem = veil.Problem(model, observer, secret, 4 + ahead)
-    return veil.Querying(veil.MarkovPolicy.uniform(problem)).apply(problem)
+    return veil.Querying(walker=veil.MarkovPolicy.uniform(problem)).apply(problem)
 
 
 @pytest.mark.parametrize(("kind", "ahead"), TOYS)
@@ -119,7 +119,9 @@ def test_equals_all_plans(seed: int):
     problem, walker, tables, _, _ = asked
     price = 0.1 if seed % 4 == 3 else 0.0
     querying = veil.Querying(
-        walker, {"left": veil.Observer(tables[0]), "right": veil.Observer(tables[1])}, {"left": 0.5, "right": 1.0}
+        {"left": veil.Observer(tables[0]), "right": veil.Observer(tables[1])},
+        {"left": 0.5, "right": 1.0},
+        walker=walker,
     )
     applied = querying.apply(problem)
     expected = by_all_plans(asked, (0.5, 1.0), price)
@@ -137,7 +139,9 @@ def test_equals_all_plans(seed: int):
 
 def test_every_kind_of_query_policy_is_between_the_bounds():
     problem, walker, tables, _, _ = random_asked(4)
-    applied = veil.Querying(walker, {"left": veil.Observer(tables[0])}, 1.0).apply(problem, [veil.Return(max=1.5)])
+    applied = veil.Querying({"left": veil.Observer(tables[0])}, 1.0, walker=walker).apply(
+        problem, [veil.Return(max=1.5)]
+    )
     free = applied.replace(constraints=())
     plan = veil.best_queries(free)
     for memory in ("markov", "timed", veil.ObservationMemory(2), veil.Controller(2)):
@@ -173,7 +177,8 @@ def test_a_walker_with_a_clock_or_a_memory():
         veil.MemoryPolicy.lift(problem, veil.StateMemory(1, clock=False), veil.MarkovPolicy(table)),
     ):
         plans = [
-            veil.best_queries(veil.Querying(one, sensors).apply(problem)) for one in (walker, veil.MarkovPolicy(table))
+            veil.best_queries(veil.Querying(sensors, walker=one).apply(problem))
+            for one in (walker, veil.MarkovPolicy(table))
         ]
         assert plans[0].upper == pytest.approx(plans[1].upper, abs=1e-6)
 
@@ -181,13 +186,13 @@ def test_a_walker_with_a_clock_or_a_memory():
 def test_what_is_wrong_is_said():
     problem, walker, tables, _, _ = random_asked(0)
     with pytest.raises(veil.InputError, match="the observer has no sensors to ask"):
-        veil.Querying(walker).apply(problem)
+        veil.Querying(walker=walker).apply(problem)
     with pytest.raises(veil.InputError, match="walker is a str"):
-        veil.Querying("walker")  # type: ignore[arg-type]
+        veil.Querying(walker="walker")  # type: ignore[arg-type]
     with pytest.raises(veil.InputError, match="cost of unknown sensor 'right'"):
-        veil.Querying(walker, {"left": veil.Observer(tables[0])}, {"right": 1.0}).apply(problem)
+        veil.Querying({"left": veil.Observer(tables[0])}, {"right": 1.0}, walker=walker).apply(problem)
     with pytest.raises(veil.InputError, match="depends on actions or on time"):
-        veil.Querying(walker, {"left": veil.Observer([tables[0], tables[1]])}).apply(problem)
+        veil.Querying({"left": veil.Observer([tables[0], tables[1]])}, walker=walker).apply(problem)
     with pytest.raises(veil.InputError, match="makes such a problem"):
         veil.best_queries(problem)
 

@@ -11,7 +11,7 @@ from tests.planning.test_queries import by_all_plans, random_asked
 def test_what_is_proven_holds(seed: int):
     asked = random_asked(seed)
     problem, walker, tables, value, ahead = asked
-    querying = veil.Querying(walker, {"left": veil.Observer(tables[0]), "right": veil.Observer(tables[1])})
+    querying = veil.Querying({"left": veil.Observer(tables[0]), "right": veil.Observer(tables[1])}, walker=walker)
     found = veil.best_responses(problem, querying, rounds=2, time_limit=2)
     assert len(found.rounds) == 2
     for one in found.rounds:

@@ -4,7 +4,7 @@
 # Users without a type checker are told at run time what is wrong with an argument.
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,17 +39,17 @@ class Querying(Value):
 
     **Arguments:**
 
-    - `walker`: the policy of the one who is observed. The querying observer knows it.
     - `sensors`: names of sensors of the problem's observer, all of them by default: the answer is what the observer would
       receive if all other sensors were switched off. Or a mapping from the name of a query to an `Observer`.
     - `costs`: of a query, a number for all or a mapping from name to number, 0 or more; asking none costs nothing.
+    - `walker`: the policy of the one who is observed. The querying observer knows it.
 
     **Raises:** `InputError` listing every defect.
     """
 
-    walker: Policy
     sensors: "Sequence[str] | Mapping[str, Observer] | None" = None
     costs: float | Mapping[str, float] = 0.0
+    walker: Policy = field(kw_only=True)
 
     def __post_init__(self) -> None:
         defects = Defects("querying")

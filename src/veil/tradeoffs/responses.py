@@ -105,7 +105,9 @@ def best_responses(
     check_problem(problem)
     defects = Defects("best responses")
     if not isinstance(querying, Querying):
-        defects.add(f"querying is a {type(querying).__name__}, expected veil.Querying(walker, sensors)", "querying")
+        defects.add(
+            f"querying is a {type(querying).__name__}, expected veil.Querying(sensors, walker=policy)", "querying"
+        )
     if not isinstance(rounds, (int, np.integer)) or isinstance(rounds, bool) or rounds < 1:
         defects.add(f"rounds is {rounds!r}, expected a whole number, 1 or more", "rounds")
     if memory not in ("markov", "timed"):

@@ -327,7 +327,7 @@ class _Reader:
         if walker is None or (queries is None and table.queries is not None):
             return None
         try:
-            querying = Querying(walker, table.sensors, table.costs)
+            querying = Querying(table.sensors, table.costs, walker=walker)
             if queries is None:
                 return querying.apply(problem, late)
             if late:
