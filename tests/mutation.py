@@ -37,6 +37,7 @@ TESTS = {
     "game": ["tests/game"],
     "planning": ["tests/planning"],
     "tradeoffs": ["tests/tradeoffs"],
+    "querying": ["tests/querying"],
 }
 SETTINGS = """
 [tool.mutmut]

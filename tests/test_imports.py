@@ -21,6 +21,7 @@ ROOMS = (
     "proof",
     "planning",
     "tradeoffs",
+    "querying",
     "formats",
     "learning",
     "training",

@@ -19,6 +19,7 @@ ROOMS = (
     ("proof", "how good is it, provably", "certify (veil.certify), verify (veil.verify)"),
     ("planning", "how to hide more", "solve (veil.solve), search, ascent, primal_dual"),
     ("tradeoffs", "what hiding costs", "frontier, compare, design, soft"),
+    ("querying", "what choosing where to look tells", "problem (veil.Querying), best, responses"),
     ("formats", "files in and out", "scenario, gallery, results, pomdp, drn, prism"),
     ("learning", "what was recorded", "fit (veil.fit), logs, tables, hidden"),
     ("training", "an agent without a model", "train (veil.train), search, agent, observer, judge"),

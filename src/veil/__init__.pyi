@@ -6,7 +6,6 @@ from .common.errors import InputError as InputError
 from .common.errors import TooLargeError as TooLargeError
 from .common.errors import VeilError as VeilError
 from .engine.filter import ObserverFilter as ObserverFilter
-from .engine.querying import Querying as Querying
 from .engine.return_range import max_return as max_return
 from .engine.smoother import smoother as smoother
 from .formats import gallery as gallery
@@ -38,8 +37,6 @@ from .measure.evaluate import opacity_gradient as opacity_gradient
 from .measure.pairs import PairValue as PairValue
 from .measure.pairs import pair_values as pair_values
 from .measure.result import Opacity as Opacity
-from .planning.belief_search import QueryPlan as QueryPlan
-from .planning.belief_search import best_queries as best_queries
 from .planning.solution import Solution as Solution
 from .planning.solution import Status as Status
 from .planning.solve import solve as solve
@@ -81,6 +78,11 @@ from .problem.together import Together as Together
 from .proof.certificate import Certificate as Certificate
 from .proof.certify import certify as certify
 from .proof.verify import verify as verify
+from .querying.best import QueryPlan as QueryPlan
+from .querying.best import best_queries as best_queries
+from .querying.problem import Querying as Querying
+from .querying.responses import Responses as Responses
+from .querying.responses import best_responses as best_responses
 from .report import plot as plot
 from .study.definition import Study as Study
 from .study.table import StudyResult as StudyResult
@@ -89,8 +91,6 @@ from .tradeoffs.compare import Comparison as Comparison
 from .tradeoffs.compare import compare as compare
 from .tradeoffs.design import design_sensors as design_sensors
 from .tradeoffs.frontier import frontier as frontier
-from .tradeoffs.responses import Responses as Responses
-from .tradeoffs.responses import best_responses as best_responses
 from .training.observer import LearnedObserver as LearnedObserver
 from .training.reward import SurpriseReward as SurpriseReward
 from .training.train import train as train

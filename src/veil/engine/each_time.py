@@ -25,7 +25,8 @@ Gradient = Float[np.ndarray, "T C A"]
 class AtTime:
     """One time of a chain whose secret has a value at every time.
 
-    **Attributes:** `chain`: whose secret is the value at `time`, and which ends there; `weight` of that time.
+    **Attributes:** `whole`: that chain; `chain`: whose secret is the value at `time`, and which ends there; `weight` of that
+    time.
     """
 
     whole: Chain
@@ -37,8 +38,7 @@ class AtTime:
     def is_forecast(self) -> bool:
         """Whether the value lies in the future, so that its label depends on the policy."""
         each = self.whole.hidden.each
-        assert each is not None
-        return each.ahead > 0 and self.time < self.whole.hidden.horizon
+        return each is not None and each.ahead > 0 and self.time < self.whole.hidden.horizon
 
     @cached_property
     def with_slopes(self) -> Chain:
@@ -69,9 +69,13 @@ class AtTime:
 
 
 def times_of(chain: Chain, *, every: bool = False) -> list[AtTime]:
-    """The times of a chain whose secret has a value at every time, those of weight 0 left out unless `every`."""
+    """The times of a chain whose secret has a value at every time, those of weight 0 left out unless `every`.
+
+    Of a secret that has its value at one time it is that time, and the chain itself.
+    """
     hidden, each = chain.hidden, chain.hidden.each
-    assert each is not None
+    if each is None:
+        return [AtTime(chain, hidden.split_time, 1.0, chain)]
     plain = chain if chain.followed is None else Chain(hidden, chain.table, stationary=True)
     found = []
     for time in range(hidden.horizon + 1) if every else np.flatnonzero(each.weights).tolist():

@@ -3,50 +3,60 @@
 Every choice has a reason in words, which the plan of a search tells.
 """
 
-import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..common.errors import InputError, TooLargeError
-from ..common.logs import log2_of_count
 from ..common.workers import ALONE, Team
 from ..engine.batch import BatchTree
 from ..engine.chain import Chain
+from ..engine.each_time import times_of
 from ..engine.event_entropy import Shown, show_path
 from ..engine.size import TreeSize, tree_size
 from ..engine.string_walk import StringBatch
-from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, sparse_seconds, try_sparse
+from ..measure.each_time import EachValue
+from ..measure.exact import COUNTED_STATES, Budget, sparse_seconds, try_sparse
 from ..measure.loss import Rule
 from ..measure.trajectory import SequenceEntropy
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
 from .backend import Backend, Draw, Sum
-from .each_bits import each_time_backend, sampled_times
-from .exact_bits import OverTimes, Prior, Rows, Tree, Walked, entropy_of_sequences, loss_measure, row_measure
+from .exact_bits import (
+    Measure,
+    OverTimes,
+    Rows,
+    Tree,
+    each_time,
+    entropy_of_sequences,
+    loss_measure,
+    most_hidden,
+    prior,
+    row_measure,
+    walked,
+)
 from .objective import SUMMED_BITS, Channels, Wanted
 from .options import Evaluation, SolveOptions
 from .options import Objective as Goal
 from .policy_class import Space, all_strings, any_table, make_space
 from .sampled_bits import LossMeasure, Sampled, likelihood_measure
-from .window_bits import MOST_STATES, Windowed
+from .window_bits import windowed
 
 # An exact search makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
 # this many seconds, or the time limit where that is shorter; else it samples.
 _EXACT_GRADIENTS, _EXACT_SECONDS = 1000, 300.0
 # Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
-# is tried first, and the count is then given up after so many seconds of work, or this share of a time limit.
+# is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit.
 _COUNTED_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
 _GUESS_SECONDS = 1.0
 _ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
-_MOST_SECONDS, _MOST_PATH_SECONDS, _LOSS_SECONDS = 300.0, 30.0, 10.0  # of one exact gradient, where it was asked for
-_BATCH_NUMBERS, _PATH_BATCH_NUMBERS = (
-    2**24,
-    2**22,
-)  # of the joint table of one policy, up to which many are side by side
+_MOST_SECONDS, _MOST_PATH_SECONDS = 300.0, 30.0  # of one exact gradient, where it was asked for
+_BATCH_NUMBERS = 2**24  # of the joint table of one policy, up to which many are side by side
 
 _TOGETHER = "the sequences of one of the pairs are too many to enumerate"
 
@@ -70,13 +80,25 @@ class Asked:
         """The forecast seconds of one exact gradient up to which `auto` takes it."""
         if self.objective == "guess":  # there is no other way
             return _GUESS_SECONDS
-        whole = _EXACT_SECONDS if self.time_limit is None else min(_EXACT_SECONDS, self.time_limit)
-        return max(_ALWAYS_EXACT_SECONDS, whole / _EXACT_GRADIENTS)
+        return max(_ALWAYS_EXACT_SECONDS, min(_EXACT_SECONDS, self.limit) / _EXACT_GRADIENTS)
 
     @property
-    def count_seconds(self) -> float:
+    def limit(self) -> float:
+        """The time limit, infinite where there is none."""
+        return math.inf if self.time_limit is None else self.time_limit
+
+    def most_seconds(self, space: Space) -> float:
+        """The forecast seconds of one exact gradient up to which it is taken."""
+        if self.evaluation == "auto":
+            return self.exact_seconds
+        return _MOST_SECONDS if space.hidden.path is None else _MOST_PATH_SECONDS
+
+    def count_seconds(self, space: Space) -> float:
         """The work, in forecast seconds, in which sequences are counted where samples can serve instead."""
-        return COUNT_SECONDS if self.time_limit is None else min(COUNT_SECONDS, _COUNT_SHARE * self.time_limit)
+        quick = space.hidden.num_states <= _COUNTED_STATES and space.hidden.path is None
+        if quick or (space.hidden.path is not None and self.evaluation == "exact"):
+            return math.inf
+        return min(COUNT_SECONDS, _COUNT_SHARE * self.limit)
 
 
 def make_channels(space: Space, options: SolveOptions, time_limit: float | None, team: Team = ALONE) -> Channels:
@@ -161,77 +183,100 @@ def make_backend(space: Space, asked: Asked) -> Backend:
 
     **Raises:** see `make_channels`.
     """
-    if space.hidden.each is not None:
-        fits = asked.exact_seconds
-        return each_time_backend(space, asked.objective, asked.evaluation, fits, asked.draw, asked.team)
-    if space.hidden.path is not None:
-        return _of_path(space, asked)
-    hidden, chain, evaluation = space.hidden, space.chain(any_table(space)), asked.evaluation
-    most, enumerates = log2_of_count(hidden.num_values), evaluation in ("auto", "exact")
-    fits = asked.exact_seconds
-    if enumerates and hidden.written is not None:
-        seconds = _MOST_SECONDS if evaluation == "exact" else COUNT_SECONDS
-        strings = all_strings(space, seconds if asked.time_limit is None else min(seconds, asked.time_limit))
-        if strings is not None and strings.cost_seconds <= (fits if evaluation == "auto" else _MOST_SECONDS):
-            return Tree(strings, row_measure(asked.objective), most)
-        if evaluation == "exact":
-            raise TooLargeError(
-                "one exact gradient over all strings of an observer without a clock takes more than five minutes, or they do"
-                " not fit the memory: use evaluation='sampled', or 'bracket', a bound that holds against one with a clock too"
-            )
-        enumerates = False
-    if enumerates and hidden.num_states > (_COUNTED_STATES if evaluation == "auto" else COUNTED_STATES):
-        limit = fits if evaluation == "auto" else _MOST_SECONDS
+    if asked.evaluation == "sampled":
+        return make_sampled(space, asked, "asked for")
+    _check_objective(space, asked)
+    if asked.evaluation == "bracket":
+        return windowed(space)
+    found, most = _exact(space, asked), asked.most_seconds(space)
+    seconds = math.inf if found is None else found.cost_seconds
+    if found is not None and seconds <= most:
+        return found
+    cost = "they are too many to enumerate"
+    if math.isfinite(seconds):
+        cost = f"an exact gradient is forecast to take {seconds:.2g} s"
+    if asked.evaluation == "exact":
+        raise TooLargeError(
+            f"{cost}, and exact gradients of up to {most:g} s are taken: shorten the horizon, use evaluation='sampled', or"
+            " evaluation='bracket' for a secret that is no whole path"
+        )
+    try:
+        return make_sampled(space, asked, f"{cost}, and exact ascent is used up to {most:.2g} s")
+    except TooLargeError:  # a path that cannot be sampled either
+        return make_backend(space, replace(asked, evaluation="exact"))
+
+
+def _check_objective(space: Space, asked: Asked) -> None:
+    """Raise `InputError` for an objective that a kind of secret, or a bracket, does not have."""
+    hidden, objective, is_bracket = space.hidden, asked.objective, asked.evaluation == "bracket"
+    if hidden.each is not None and objective != "entropy":
+        raise InputError("objective", ["a search for bits at every time has objective='entropy': use this one"])
+    if hidden.path is not None and objective == "guess":
+        raise InputError("objective", ["'guess' is not available for a whole path: use 'entropy' or 'leakage'"])
+    if hidden.path is not None and is_bracket:
+        raise InputError("evaluation", ["'bracket' is not available for a whole path: use 'exact' or 'sampled'"])
+    if is_bracket and objective != "entropy":
+        words = f"'bracket' bounds the entropy only, not {objective!r}: use 'exact' or 'sampled'"
+        raise InputError("evaluation", [words])
+
+
+def _exact(space: Space, asked: Asked) -> Backend | None:
+    """The evaluation on all sequences, with a forecast of its cost; None where there are too many to tell it."""
+    hidden = space.hidden
+    if hidden.path is not None:
+        return _exact_path(space, asked)
+    if hidden.each is not None:
+        return each_time(space, _seconds_of_times(space) if asked.evaluation == "auto" else 0.0)
+    return _on_all(space, asked, Fed(partial(Rows, asked.objective), row_measure(asked.objective)))
+
+
+class Fed(NamedTuple):
+    """What all sequences are fed to: one table after the other, given the prior of the secret, or many side by side."""
+
+    one: Callable[[np.ndarray], Any]
+    many: Measure
+    keeps_events: bool = False
+
+
+def _on_all(space: Space, asked: Asked, fed: Fed) -> Backend | None:
+    """A function of all sequences by the cheapest way; see `_exact`."""
+    hidden, most, bits = space.hidden, asked.most_seconds(space), most_hidden(space)
+    if hidden.written is not None:
+        strings = all_strings(space, min(_MOST_SECONDS if asked.evaluation == "exact" else COUNT_SECONDS, asked.limit))
+        return None if strings is None else Tree(strings, fed.many, bits)
+    chain = space.chain(any_table(space))
+    if hidden.num_states > (_COUNTED_STATES if asked.evaluation == "auto" else COUNTED_STATES):
         # The prior of a large chain takes seconds, and only a leakage depends on it.
         prior = chain.prior if asked.objective == "leakage" else np.zeros(hidden.num_values)
-        tried = try_sparse(chain, _BY_WORK, lambda: Rows(asked.objective, prior), limit, gradient=True)
+        tried = try_sparse(chain, _BY_WORK, partial(fed.one, prior), most, gradient=True, keep_events=fed.keeps_events)
         if tried is not None:
-            words = f"{tried[1].num_sequences:,.0f}"
-            return Walked(space, partial(Rows, asked.objective), sparse_seconds(tried[1]), words, most_bits=most)
-        enumerates = hidden.num_states <= COUNTED_STATES
-    size = _counted(chain, asked) if enumerates else None
-    seconds = size.seconds(chain, gradient=True) if size is not None and size.exact else math.inf
-    if evaluation == "exact" or (evaluation == "auto" and seconds <= fits):
-        return _of_tree(space, asked, chain, size, seconds)
-    if evaluation == "bracket":
-        return _of_window(space, asked)
-    if asked.objective == "guess":
-        raise InputError(
-            "objective",
-            ["'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"],
-        )
-    why = "asked for"
-    if evaluation == "auto":
-        cost = f"an exact gradient is forecast to take {seconds:.2g} s"
-        if math.isinf(seconds):
-            late = enumerates and size is None
-            cost = "they are too many to count" if late else "too many to enumerate"
-        why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
-    return make_sampled(space, asked, why)
+            words, seconds = f"{tried[1].num_sequences:,.0f}", sparse_seconds(tried[1])
+            return walked(space, fed.one, seconds, words, keep_events=fed.keeps_events, most_bits=bits)
+    size = None if hidden.num_states > COUNTED_STATES else _counted(space, chain, asked)
+    if size is None or not size.exact:
+        return None
+    seconds = size.seconds(chain, gradient=True)
+    fits = not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS
+    if fits and seconds <= most:
+        return Tree(BatchTree(hidden, space.available, stationary=space.stationary), fed.many, bits)
+    return walked(space, fed.one, seconds, size.text(), size, most_bits=bits)
 
 
-def _of_tree(space: Space, asked: Asked, chain: Chain, size: TreeSize | None, seconds: float) -> Backend:
-    hidden = space.hidden
-    if seconds > _MOST_SECONDS:
-        if size is not None:
-            refuse_if_too_large(chain, size, Budget(), gradient=True)  # says what else there is
-        raise TooLargeError("one exact gradient takes more than five minutes: use evaluation='bracket' or 'sampled'")
-    assert size is not None
-    most = log2_of_count(hidden.num_values)
-    if not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS:
-        tree = BatchTree(hidden, space.available, stationary=space.stationary)
-        return Tree(tree, row_measure(asked.objective), most)
-    return Walked(space, partial(Rows, asked.objective), seconds, size.text(), size, most_bits=most)
-
-
-def _of_window(space: Space, asked: Asked) -> Backend:
-    hidden = space.hidden
-    if asked.objective == "entropy" and hidden.num_states <= MOST_STATES:
-        return Windowed(space)
-    why = f"bounds the entropy only, not {asked.objective!r}"
-    if asked.objective == "entropy":
-        why = f"needs a chain of {MOST_STATES} states or fewer, and this one has {hidden.num_states}"
-    raise InputError("evaluation", [f"'bracket' {why}: use 'exact' or 'sampled'"])
+def _seconds_of_times(space: Space) -> float:
+    """The forecast of a gradient on all sequences until each time; infinite where they are too many to count."""
+    chain, total, left = space.chain(any_table(space)), 0.0, COUNT_SECONDS
+    if chain.written is not None:
+        return 0.0
+    if chain.hidden.num_states > COUNTED_STATES:
+        return math.inf
+    try:
+        for one in times_of(chain):
+            size = tree_size(one.chain, most_seconds=left)
+            left -= size.counting_seconds
+            total += size.seconds(one.chain, gradient=True) if size.exact else math.inf
+    except TooLargeError:
+        return math.inf
+    return total
 
 
 def make_sampled(space: Space, asked: Asked, why: str) -> Backend:
@@ -239,13 +284,19 @@ def make_sampled(space: Space, asked: Asked, why: str) -> Backend:
 
     **Raises:** `TooLargeError` where path and observations do not tell the hidden state, so that there is no sum over times.
     """
+    _check_objective(space, asked)
+    if asked.objective == "guess":
+        raise InputError(
+            "objective",
+            ["'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"],
+        )
     if space.hidden.each is not None:
-        return sampled_times(space, asked.draw, why, asked.team)
+        return Sampled(space, asked.draw, why, team=asked.team, question=EachValue)
     if space.hidden.path is None:
         entropy = Sampled(space, asked.draw, why, team=asked.team)
         if asked.objective != "leakage":
             return entropy
-        return Sum([(1.0, entropy), (-1.0, Prior(space))], entropy.reason, entropy.most_bits)
+        return Sum([(1.0, entropy), (-1.0, prior(space))], entropy.reason, entropy.most_bits)
     seen = Sampled(space, asked.draw, why, likelihood_measure, asked.team)
     terms: list[tuple[float, Backend]] = [(1.0, _over_times(space, alone=False)), (-1.0, seen)]
     if asked.objective == "leakage":
@@ -264,71 +315,25 @@ def _over_times(space: Space, *, alone: bool) -> OverTimes:
     return OverTimes(space, found)
 
 
-def _of_path(space: Space, asked: Asked) -> Backend:
-    """The evaluation of a whole path, `H(R|Y) = H(R,Y) − H(Y)`; less `H(R)` where the leakage is the objective.
-
-    On all possible sequences where one gradient takes about the time for it, else sampled. Where it cannot be sampled either,
-    all sequences are used up to half a minute a gradient.
-    """
-    if asked.objective == "guess":
-        raise InputError("objective", ["'guess' is not available for a whole path: use 'entropy' or 'leakage'"])
-    if asked.evaluation == "bracket":
-        raise InputError("evaluation", ["'bracket' is not available for a whole path: use 'exact' or 'sampled'"])
-    if asked.evaluation == "sampled":
-        return make_sampled(space, asked, "asked for")
-    seconds = asked.exact_seconds
-    if asked.evaluation == "auto":
-        found = _exact_path(space, asked, seconds, asked.count_seconds)
-        if found.cost_seconds <= seconds:
-            return found
-        with contextlib.suppress(TooLargeError):
-            return make_sampled(space, asked, "too many to enumerate")
-    found = _exact_path(space, asked, _MOST_PATH_SECONDS, math.inf)
-    if found.cost_seconds > _MOST_PATH_SECONDS:
-        raise TooLargeError(
-            f"one exact gradient of the whole path is forecast to take more than {_MOST_PATH_SECONDS:g} s: shorten the"
-            " horizon, or measure given policies with veil.opacity (method='sampled')"
-        )
-    return found
-
-
-def _exact_path(space: Space, asked: Asked, seconds: float, counting: float) -> Sum:
-    """A signed sum of entropies of event sequences; what is found to take longer than the seconds has an infinite cost."""
+def _exact_path(space: Space, asked: Asked) -> Backend | None:
+    """`H(R|Y) = H(R,Y) − H(Y)` of a whole path, less `H(R)` for a leakage: entropies of event sequences."""
     both, alone = show_path(space.hidden), show_path(space.hidden, alone=True)
-    given = seconds, counting
-    terms: list[tuple[float, Backend]] = [
-        (1.0, _of_events(space, both, *given)),
-        (-1.0, _of_events(space, None, *given)),
-    ]
-    if asked.objective == "leakage":
-        terms.append((-1.0, _of_events(space, alone, *given)))
+    signed = [(1.0, both), (-1.0, None), *([(-1.0, alone)] if asked.objective == "leakage" else [])]
+    terms = list[tuple[float, Backend]]()
+    for sign, shown in signed:
+        found = _of_events(space, shown, asked)
+        if found is None:
+            return None
+        terms.append((sign, found))
     return Sum(terms, "entropies of all possible sequences, with and without the path")
 
 
-def _of_events(space: Space, shown: Shown | None, seconds: float, counting: float) -> Backend:
-    """The entropy of the events of a chain, or of one whose observer is shown the path, by the cheapest way."""
+def _of_events(space: Space, shown: Shown | None, asked: Asked) -> Backend | None:
+    """The entropy of the events of a chain, or of one whose observer is shown the path."""
     if shown is not None and shown.entropy is not None:
         return OverTimes(space, shown.entropy)
     space = space if shown is None else replace(space, hidden=shown.hidden)
-
-    def walked(cost: float, size: TreeSize | None = None) -> Walked:
-        keeps = size is None
-        return Walked(space, lambda _: SequenceEntropy(), cost, "event", size, keep_events=keeps)
-
-    if space.hidden.written is not None:
-        strings = all_strings(space, min(_MOST_PATH_SECONDS, counting))
-        return Tree(strings, entropy_of_sequences) if strings is not None else walked(math.inf)
-    chain, hidden = space.chain(any_table(space)), space.hidden
-    if hidden.num_states > COUNTED_STATES:
-        tried = try_sparse(chain, _BY_WORK, SequenceEntropy, seconds, gradient=True, keep_events=True)
-        return walked(math.inf if tried is None else sparse_seconds(tried[1]))
-    try:
-        size = tree_size(chain, most_seconds=counting)
-    except TooLargeError:
-        return walked(math.inf)
-    if not hidden.kernel.is_sparse and size.num_sequences <= _PATH_BATCH_NUMBERS:
-        return Tree(BatchTree(hidden, space.available, stationary=space.stationary), entropy_of_sequences)
-    return walked(size.seconds(chain, gradient=True) if size.exact else math.inf, size)
+    return _on_all(space, asked, Fed(lambda _: SequenceEntropy(), entropy_of_sequences, keeps_events=True))
 
 
 def exact_loss(space: Space, belief: Belief) -> Tree:
@@ -344,8 +349,8 @@ def _whole_tree(space: Space) -> BatchTree | StringBatch:
     """All sequences, or all strings of an observer without a clock, for a loss."""
     hidden, count = space.hidden, "those"
     if hidden.written is not None:
-        strings = all_strings(space, _LOSS_SECONDS)
-        if strings is not None and strings.cost_seconds <= _LOSS_SECONDS:
+        strings = all_strings(space, _MOST_PATH_SECONDS)
+        if strings is not None and strings.cost_seconds <= _MOST_PATH_SECONDS:
             return strings
     elif not hidden.kernel.is_sparse:
         size = tree_size(space.chain(any_table(space)))
@@ -358,11 +363,10 @@ def _whole_tree(space: Space) -> BatchTree | StringBatch:
     )
 
 
-def _counted(chain: Chain, asked: Asked) -> TreeSize | None:
-    """How many sequences are possible; None where counting them over many states is too much work."""
-    large = chain.hidden.num_states > _COUNTED_STATES
+def _counted(space: Space, chain: Chain, asked: Asked) -> TreeSize | None:
+    """How many sequences are possible; None where counting them is too much work."""
     try:
-        return tree_size(chain, most_seconds=asked.count_seconds if large else math.inf)
+        return tree_size(chain, most_seconds=asked.count_seconds(space))
     except TooLargeError:
         return None
 
@@ -375,5 +379,5 @@ def counted_seconds(space: Space, chain: Chain, seconds: float) -> float:
         return math.inf if strings is None else strings.cost_seconds
     if hidden.num_states > COUNTED_STATES:
         return math.inf
-    size = _counted(chain, Asked(time_limit=seconds))
+    size = _counted(space, chain, Asked(time_limit=seconds))
     return size.seconds(chain, gradient=False) if size is not None and size.exact else math.inf

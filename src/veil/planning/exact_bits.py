@@ -1,4 +1,4 @@
-"""Exact backends: all sequences of a tree for many tables side by side, or one table after the other, and sums over times."""
+"""Exact backends: all sequences for many tables side by side, or one table after the other, and sums over times."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,14 @@ from ..common.clock import Clock
 from ..common.errors import InputError
 from ..common.logs import entropy_bits, log2_of_count, log2_or_zero, surprisal_bits
 from ..engine.batch import BatchTree
+from ..engine.chain import Chain
 from ..engine.event_entropy import UnifilarEntropy
 from ..engine.joint import JointWalk, Objective, Walk
 from ..engine.size import TreeSize
 from ..engine.sparse_walk import SparseWalk
 from ..engine.string_walk import StringBatch
+from ..measure.each_time import EachValue
+from ..measure.exact import Budget
 from ..measure.loss import Rule
 from ..problem.belief import Belief
 from .backend import ALL_AT_ONCE, Draw, Estimate, Tables
@@ -25,6 +28,7 @@ Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
+_PER_ENTRY = 1e-8  # seconds for each transition and time of a sum over times (measured on one core)
 
 
 def entropy_of_rows(joint: Float[np.ndarray, "B Y Z"]) -> tuple[np.ndarray, np.ndarray]:
@@ -129,45 +133,102 @@ class Rows:
         return gradient[0] + self._prior
 
 
-class Walked:
-    """All sequences, one table after the other: for trees and models that do not fit a batch.
+class OneByOne:
+    """One table after the other, on what suits its chain: for trees and models that do not fit a batch, windows, and priors.
 
-    **Arguments:** `make`: what adds up the bits of one table, given the prior of the secret; `sequences`: their number, in
-    words; `size`: of the tree, where it was counted: dense messages then, else rows with sparse support.
+    **Arguments:** `bits`: those of a chain, and their gradient in its table, while a clock allows; the others are attributes
+    of `Backend`.
     """
 
-    kind, at_once = "exact", 1
+    at_once = 1
 
     def __init__(
         self,
         space: Space,
-        make: Callable[[Float[np.ndarray, " Z"]], Objective],
-        seconds: float,
-        sequences: str,
-        size: TreeSize | None = None,
-        *,
-        keep_events: bool = False,
+        bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]],
+        reason: str,
+        cost_seconds: float,
         most_bits: float = np.inf,
+        kind: str = "exact",
     ):
-        self._space, self._make, self._size, self._keep_events = space, make, size, keep_events
-        self.reason, self.cost_seconds = f"all {sequences} possible sequences", seconds
-        self.most_bits = most_bits
+        self._space, self._bits = space, bits
+        self.kind, self.reason, self.cost_seconds, self.most_bits = kind, reason, cost_seconds, most_bits
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
         bits, gradients = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
             clock.check()
-            chain = self._space.chain(table)
-            if self._size is None:
-                walk: Walk = SparseWalk(chain, clock=clock, keep_events=self._keep_events)
-            else:
-                walk = JointWalk(chain, clock=clock, meet=self._size.meet, outer=self._size.outer)
-            objective = self._make(chain.prior)
-            found = walk.run(objective, gradient=True)
-            assert found is not None
-            bits[number], gradients[number] = objective.bits, found  # pyright: ignore[reportAttributeAccessIssue]
+            bits[number], gradients[number] = self._bits(self._space.chain(table), clock)
         return Estimate.exact(bits, gradients)
+
+
+def walked(
+    space: Space,
+    make: Callable[[Float[np.ndarray, " Z"]], Objective],
+    seconds: float,
+    sequences: str,
+    size: TreeSize | None = None,
+    *,
+    keep_events: bool = False,
+    most_bits: float = np.inf,
+) -> OneByOne:
+    """A walk over all sequences.
+
+    **Arguments:** `make`: what adds up the bits of one table, given the prior of the secret; `sequences`: their number, in
+    words; `size`: of the tree, where it was counted: dense messages then, else rows with sparse support.
+    """
+
+    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
+        if size is None:
+            walk: Walk = SparseWalk(chain, clock=clock, keep_events=keep_events)
+        else:
+            walk = JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
+        objective = make(chain.prior)
+        gradient = walk.run(objective, gradient=True)
+        assert gradient is not None
+        return objective.bits, gradient  # pyright: ignore[reportAttributeAccessIssue]
+
+    return OneByOne(space, bits, f"all {sequences} possible sequences", seconds, most_bits)
+
+
+def each_time(space: Space, seconds: float) -> OneByOne:
+    """`Σ_t w_t H(Z_t | o_0 … o_t)` on all sequences until each time; `seconds`: the forecast of one gradient."""
+
+    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
+        found = EachValue(chain).exact(Budget(), gradient=True)
+        assert found.gradient is not None
+        return found.opacity.bits, found.gradient
+
+    return OneByOne(space, bits, "all possible sequences, until each time", seconds, most_hidden(space))
+
+
+def prior(space: Space) -> OneByOne:
+    """`H(Z)` before anything is observed; its derivative in `P(z)` is `−log2 P(z)`."""
+
+    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
+        hidden, result = chain.hidden, np.zeros(chain.table.shape)
+        value = hidden.label @ -log2_or_zero(chain.prior)
+        for time in range(hidden.split_time - 1, -1, -1):
+            ahead = (hidden.kernel.stacked @ value).reshape(hidden.num_states, -1)
+            row = result[0 if chain.stationary else time]
+            np.add.at(row, hidden.cell, chain.occupancies[time][:, None] * ahead)
+            value = chain.pull(value, time)
+        return float(entropy_bits(chain.prior)), result
+
+    return OneByOne(space, bits, "the prior of the secret", _seconds_of_a_sum(space), most_hidden(space))
+
+
+def most_hidden(space: Space) -> float:
+    """No policy hides more, whatever is observed: the logarithm of the number of values, at each time that counts."""
+    hidden = space.hidden
+    times = 1.0 if hidden.each is None else float(hidden.each.weights.sum())
+    return times * log2_of_count(hidden.num_values)
+
+
+def _seconds_of_a_sum(space: Space) -> float:
+    """The forecast of a sum over times of what depends on the occupancies."""
+    return _PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
 
 
 class OverTimes:
@@ -178,37 +239,10 @@ class OverTimes:
 
     def __init__(self, space: Space, entropy: UnifilarEntropy):
         self._entropy, self._stationary = entropy, space.stationary
-        self.cost_seconds = 1e-8 * space.hidden.horizon * space.hidden.kernel.num_entries
+        self.cost_seconds = _seconds_of_a_sum(space)
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
         clock.check()
         found = self._entropy.evaluate(tables, stationary=self._stationary, gradient=gradient)
         return Estimate.exact(*found)
-
-
-class Prior:
-    """`H(Z)` before anything is observed; its derivative in `P(z)` is `−log2 P(z)`."""
-
-    kind, at_once = "exact", ALL_AT_ONCE
-    reason = "the prior of the secret"
-
-    def __init__(self, space: Space):
-        self._space, self.most_bits = space, log2_of_count(space.hidden.num_values)
-        self.cost_seconds = 1e-8 * space.hidden.horizon * space.hidden.kernel.num_entries
-
-    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
-        """See `Backend`."""
-        bits, gradients = np.empty(len(tables)), np.zeros(tables.shape)
-        for number, table in enumerate(tables):
-            clock.check()
-            chain = self._space.chain(table)
-            hidden, prior = chain.hidden, chain.prior
-            bits[number] = float(entropy_bits(prior))
-            value = hidden.label @ -log2_or_zero(prior)
-            for time in range(hidden.split_time - 1, -1, -1):
-                ahead = (hidden.kernel.stacked @ value).reshape(hidden.num_states, -1)
-                row = gradients[number, 0 if chain.stationary else time]
-                np.add.at(row, hidden.cell, chain.occupancies[time][:, None] * ahead)
-                value = chain.pull(value, time)
-        return Estimate.exact(bits, gradients)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ..common.clock import Clock
-from ..common.logs import entropy_bits, log2_of_count, log2_or_zero, natural_log
+from ..common.logs import entropy_bits, log2_or_zero, natural_log
 from ..common.workers import ALONE, Team
 from ..engine.chain import Chain
 from ..engine.sequences import Posteriors
@@ -21,7 +21,7 @@ from ..measure.loss import Rule
 from ..measure.question import Question, SecretValue
 from ..measure.sampled import sample
 from .backend import Draw, Estimate, Tables
-from .exact_bits import ruled_out
+from .exact_bits import most_hidden, ruled_out
 from .layers import Measure
 from .policy_class import Space
 
@@ -93,8 +93,7 @@ class Sampled:
         entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
         passes = 2 if isinstance(measure, LossMeasure) else 1  # what happens, and what the observer assumes
         self.cost_seconds = passes * _PER_NUMBER * hidden.horizon * draw.sequences * entries
-        times = 1.0 if hidden.each is None else float(hidden.each.weights.sum())
-        self.most_bits = times * log2_of_count(hidden.num_values) if measure is entropy_measure else math.inf
+        self.most_bits = most_hidden(space) if measure is entropy_measure else math.inf
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""

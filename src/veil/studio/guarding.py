@@ -12,10 +12,10 @@ from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError, VeilError
 from ..common.rounding import lower_text, upper_text
 from ..formats.scenario.load import read_scenario
-from ..planning.belief_search import QueryPlan, best_queries
-from ..planning.belief_steps import BeliefSteps, row_bits
-from ..planning.query_rules import Layer, greedy_rule, rollout_rule
 from ..problem.problem import Problem
+from ..querying.beliefs import BeliefSteps, row_bits
+from ..querying.best import QueryPlan, best_queries
+from ..querying.rules import Layer, greedy_rule, rollout_rule
 from ..report.observing import event_text
 from ..report.scene import Scene, make_scene
 from .walking import Run
@@ -104,7 +104,7 @@ class Watch(Run):
             self.node = None if plan is None else plan.nodes[event]
         else:
             answer = np.flatnonzero((steps.answers.action == action) & (steps.answers.event == event))
-            row = steps.after(self.time - 1, self.belief)[answer[0]]
+            row = steps.after(self.time - 1, self.belief[None])[0, answer[0]]
             layer = self._layer(self.time - 1)
             if layer is not None:
                 followed = layer.action[self.node] == action

@@ -8,8 +8,6 @@ from types import MappingProxyType
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
 from ...common.settings import Given
-from ...engine.querying import COST as QUERYING
-from ...engine.querying import Querying
 from ...measure.certain import CERTAIN, with_disclosure
 from ...policy.markov import MarkovPolicy
 from ...policy.policy import Policy
@@ -24,6 +22,8 @@ from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
 from ...problem.together import Together
+from ...querying.problem import COST as QUERYING
+from ...querying.problem import Querying
 from ..policies.files import load_policy
 from .changes import apply_changes
 from .constraints import read_constraints, with_rewards

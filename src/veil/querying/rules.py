@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import Clock
 from ..engine.sampling import RowDraws
-from .belief_steps import BeliefSteps, alike
+from .beliefs import BeliefSteps, alike
 
 _WIDTH = 4  # queries that a rule looks ahead of
 _MOST_NUMBERS = 2**25  # of the beliefs of a batch: 256 MiB
@@ -175,6 +175,6 @@ def _in_batches(steps: BeliefSteps, rule: Rule) -> Rule:
 
 def _scores(steps: BeliefSteps, time: int, beliefs: Rows, left: Float[np.ndarray, "k K"]) -> Float[np.ndarray, "k A"]:
     """For each action what is left after it, and what it costs."""
-    found = steps.paid_each(time, beliefs)
+    found = steps.paid(time, beliefs)
     np.add.at(found.T, steps.answers.action, left.T)
     return found

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.test_queries import random_asked
+from tests.querying.test_best import random_asked
 from tests.seeds import in_blocks
 
 Ask = Callable[[int, tuple[tuple[int, int], ...]], np.ndarray]

@@ -14,6 +14,7 @@ from ..common.checks import Defects, as_tuple, distinct, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
+from ..engine.chain import Chain, make_chain, sum_over
 from ..policy.policy import Policy
 from ..problem.constraints import Constraint
 from ..problem.model import Model
@@ -24,8 +25,7 @@ from ..problem.secrets.secret import Secret
 from ..problem.secrets.state_at import StateAt
 from ..problem.secrets.state_now import StateNow
 from ..problem.secrets.trajectory import Trajectory
-from .asking import against
-from .chain import Chain, make_chain, sum_over
+from .walker import against
 
 COST = "querying"
 """The reward that adds up what queries cost: the return of a problem of queries."""

@@ -9,8 +9,8 @@ import pytest
 import veil
 from tests.seeds import in_blocks
 from veil.common.clock import Clock
-from veil.planning.belief_steps import BeliefSteps
-from veil.planning.query_rules import Draws, follow, greedy_rule, rollout_rule, simulate
+from veil.querying.beliefs import BeliefSteps
+from veil.querying.rules import Draws, follow, greedy_rule, rollout_rule, simulate
 
 # Least mean bits of six small problems, for one and for two steps ahead, and those of asking uniformly.
 TOYS = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.test_queries import by_all_plans, random_asked
+from tests.querying.test_best import by_all_plans, random_asked
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4])

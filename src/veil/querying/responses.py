@@ -13,12 +13,12 @@ from ..common.checks import Defects, is_number
 from ..common.clock import Clock
 from ..common.errors import VeilError
 from ..common.values import Value
-from ..engine.querying import Querying
-from ..planning.belief_search import QueryPlan, best_queries
 from ..planning.solution import Solution
 from ..planning.solve import solve
 from ..policy.policy import Policy
 from ..problem.problem import Problem, check_problem
+from .best import QueryPlan, best_queries
+from .problem import Querying
 
 Memory = Literal["markov", "timed"]
 _GUARD_SHARE, _BOUND_SHARE = 0.4, 0.2  # of the time of a round

@@ -117,12 +117,8 @@ class BeliefSteps:
         """How many times as long beliefs are one time later."""
         return self.values(time + 1) // self.values(time)
 
-    def after(self, time: int, belief: Float[np.ndarray, " n"]) -> Float[np.ndarray, "K m"]:
+    def after(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k K m"]:
         """The beliefs one time later, after each of `answers`."""
-        return self.after_each(time, belief[None])[0]
-
-    def after_each(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k K m"]:
-        """The same of many beliefs."""
         answers, moved = self.answers, self._moved(time, beliefs)
         here = moved[0][:, None] if self.is_free else np.stack([moved[a] for a in answers.action.tolist()], axis=1)
         return self._told_of(time, here * answers.shown[:, None, :])
@@ -139,7 +135,7 @@ class BeliefSteps:
         rows *= self.answers.shown[answer][:, None]
         kept = rows.any(axis=(1, 2))
         after = self._told_of(time, rows[kept][:, None])[:, 0]
-        paid = self.paid_each(time, beliefs)[np.arange(len(beliefs)), actions]
+        paid = self.paid(time, beliefs)[np.arange(len(beliefs)), actions]
         return paid, place[kept], self.answers.event[answer[kept]], after
 
     def _moved(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> list[Float[np.ndarray, "k V N"]]:
@@ -156,12 +152,8 @@ class BeliefSteps:
     def _split(self, time: int, row: Float[np.ndarray, " N"]) -> Float[np.ndarray, " n"]:
         return (self.hidden.label.T * row).ravel() if self.settled == time else row
 
-    def paid(self, time: int, belief: Float[np.ndarray, " n"]) -> Float[np.ndarray, " A"]:
+    def paid(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k A"]:
         """What each action costs, in bits; infinite if it is not available."""
-        return self.paid_each(time, belief[None])[0]
-
-    def paid_each(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k A"]:
-        """The same of many beliefs."""
         if self._is_cheap:
             return np.zeros((len(beliefs), self.num_actions))
         mass = beliefs.reshape(len(beliefs), self.values(time), -1).sum(axis=1)
@@ -228,7 +220,7 @@ class BeliefSteps:
     def left_by(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k K"]:
         """`next_unknown` one time later, after each of `answers`; if actions only ask, without making those beliefs."""
         if not self.is_free:
-            after = self.after_each(time, beliefs)
+            after = self.after(time, beliefs)
             return self.next_unknown(time + 1, after.reshape(-1, after.shape[2])).reshape(after.shape[:2])
         moved, factor = self._moved(time, beliefs)[0], 1.0
         if self._weights[time + 1] or not self.forecasts[time + 1]:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from ..common.checks import distinct
 from ..common.errors import InputError
+from ..engine.event_product import Key, with_events
 from ..policy.history import HistoryPolicy
 from ..policy.memories import Memory
 from ..policy.policy import Policy
@@ -15,7 +16,6 @@ from ..policy.recall import recall
 from ..policy.tabular import TablePolicy
 from ..problem.observer import Observer
 from ..problem.problem import Problem
-from .event_product import Key, with_events
 
 
 def against(problem: Problem, asked: Problem, observer: Observer, policy: Policy) -> Problem:

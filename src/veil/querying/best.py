@@ -27,9 +27,9 @@ from ..policy.markov import MarkovPolicy
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.together import Together
-from .belief_graph import BeliefGraph
-from .belief_steps import BeliefSteps
-from .query_rules import Draws, Followed, Rule, follow, greedy_rule, rollout_rule, simulate
+from .beliefs import BeliefSteps
+from .graph import BeliefGraph
+from .rules import Draws, Followed, Rule, follow, greedy_rule, rollout_rule, simulate
 
 _LEAST_SECONDS = 0.01  # for the floor
 _ROUNDING = 1e-10  # bits by which bounds are moved outward

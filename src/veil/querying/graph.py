@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
-from .belief_steps import BeliefSteps, keys_of
-from .query_rules import Followed, Layer, Rule
+from .beliefs import BeliefSteps, keys_of
+from .rules import Followed, Layer, Rule
 
 _MOST_NUMBERS = 2**27  # of all nodes together: 1 GiB
 _BATCH_NUMBERS = 2**23  # of the beliefs that are made at a time
@@ -151,10 +151,10 @@ class BeliefGraph:
                 raise TooLargeError("the beliefs do not fit the memory: shorten the horizon, or lower time_limit")
             some = nodes[begin : begin + size]
             beliefs = self._nodes[time]["belief"][some]
-            after = steps.after_each(time, beliefs)
+            after = steps.after(time, beliefs)
             mass = after.sum(axis=2)
             gained = steps.unknown(time + 1, after.reshape(-1, after.shape[2])).reshape(mass.shape)
-            fixed = steps.paid_each(time, beliefs) + np.add.reduceat(gained, self._begins, axis=1)
+            fixed = steps.paid(time, beliefs) + np.add.reduceat(gained, self._begins, axis=1)
             child, kept = np.zeros(mass.shape, dtype=int), mass > 0
             child[kept] = self._made(time + 1, after[kept] / mass[kept][:, None])
             places = self._expanded[time].add(child=child, mass=mass, fixed=fixed)
@@ -185,7 +185,7 @@ class BeliefGraph:
         """What the last action leaves and costs, exactly."""
         time = self.steps.last - 1
         left = np.add.reduceat(self.steps.left_by(time, beliefs), self._begins, axis=1)
-        return self.steps.paid_each(time, beliefs) + left
+        return self.steps.paid(time, beliefs) + left
 
     def rule(self, name: str, base: Rule) -> Rule:
         """The actions of the least bounds at beliefs that were expanded, and another rule at all others."""
