@@ -132,9 +132,9 @@ def test_a_tree_is_written_as_it_is_read(text: str):
 
 
 BAD = {
-    "": 1, "F (": 4, "a &": 4, "a b": 3, "x>3 &": 6, '"': 1, "F G": 4, "(a": 3, "a)": 2, "U a": 1, "a U": 4, "@": 1,
+    "": 1, "F (": 4, "a &": 4, "a b": 3, "x>3 &": 6, '"': 1, "F G": 4, "(a": 1, "a)": 2, "U a": 1, "a U": 4, "@": 1,
     "a <- b": 3, "F ()": 4, "a U U b": 5, '"" & a': 1, "& a": 1, "a & & b": 5, "a | ": 5, "-> a": 1, "a -> ": 6, "!": 2,
-    "F": 2, "X X": 4, "((a)": 5, "(a))": 4, "a U (b": 7, "a ! b": 3, "a F b": 3, "a true": 3, "true false": 6, "a S": 4,
+    "F": 2, "X X": 4, "((a)": 1, "(a))": 4, "a U (b": 5, "a ! b": 3, "a F b": 3, "a true": 3, "true false": 6, "a S": 4,
     "S a": 1, "a W": 4, "a R R": 5, "'a": 1, 'F "b': 3, "a && ": 6, "a || || b": 6, "a <->": 6, "<-> a": 1, "#": 1,
     "a # b": 3, "a, b": 2, "[a]": 1, "{a}": 1, "a; b": 2, "F a G": 5, "G(a -> )": 8, "a = ": 3, "= 3": 1, "3": 1, "3 > x": 1,
     "a U b)": 6, "(": 2, ")": 1, "()": 2, "Y": 2, "H O": 4, "WX": 3, "a $ b": 3, "last last": 6, "a∧b": 2,
@@ -149,7 +149,7 @@ def test_bad_formulas_name_the_column(text: str, column: int):
 
 def test_formulas_of_unreasonable_size_are_refused():
     with pytest.raises(veil.InputError, match="inside each other"):
-        Formula("(" * 1000 + "a" + ")" * 1000)
+        Formula("X " * 1000 + "a")
     with pytest.raises(veil.InputError, match="characters"):
         Formula("a & " * 5000 + "a")
     with pytest.raises(veil.InputError, match="found a int"):
@@ -273,7 +273,7 @@ def test_a_scenario_with_a_formula(tmp_path: Path):
     problem.save(tmp_path / "again.toml")
     assert veil.load(tmp_path / "again.toml").secret_values == problem.secret_values
     path.write_text(path.read_text("utf-8").replace("O desk)", "O desk"), encoding="utf-8")
-    with pytest.raises(veil.InputError, match=r"formulas.*column 18"):
+    with pytest.raises(veil.InputError, match=r"formulas.*column 3"):
         veil.load(path)
 
 
