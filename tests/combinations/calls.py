@@ -14,7 +14,7 @@ import veil
 from veil.report.html import make_report
 
 from .cases import OTHER, Case, uniform
-from .policies import STEP, Acting, memory_of, random_acting, read
+from .policies import STEP, Acting, larger_memory, memory_of, random_acting, read
 from .runs import Joint, Runs, all_runs, log2, row_bits
 from .watchers import mapped
 
@@ -151,6 +151,46 @@ def _gradient_spread(moved: Joint, path: bool) -> float:
 def _return(asked: Asked) -> None:
     found = veil.expected_return(*asked.arguments)
     same("expected_return", found, asked.runs()[0].returns["gold"])
+
+
+def _return_gradient(asked: Asked) -> None:
+    acting, problem = asked.acting, asked.case.problem
+    memory = {} if acting.memory is None else {"memory": acting.memory}
+    if acting.theta is None or acting.along is None or asked.case.features["memory"] == "features":
+        return
+    found, gradient = veil.measures.return_gradient(problem, acting.theta, **memory)
+    direction = np.random.default_rng(asked.rng.randrange(2**32)).normal(size=acting.theta.shape)
+    runs = asked.runs(choose=acting.along(direction))[0].returns["gold"]
+    same("return_gradient value", found, complex(runs).real)
+    same("return_gradient", float(np.sum(gradient * direction)), complex(runs).imag / STEP, 1e-7)
+
+
+def _unrolled(asked: Asked) -> None:
+    """The problem whose states carry the time, under the same policy."""
+    problem, policy = asked.arguments
+    if not problem.agent.sees_state:
+        return
+    unrolled, states = problem.unrolled(), problem.model.states
+    behind = np.array([states.find(name.rpartition("@")[0]) for name in unrolled.model.states])
+    known = np.arange(problem.num_cells // problem.num_states)[:, None]
+    same_policy = policy.on(problem).over((known * problem.num_states + behind).ravel())
+    if same_policy is None:
+        return
+    if unrolled.observer.varies:
+        raise Wrong("the observer of the unrolled problem depends on the time")
+    _measured("opacity unrolled", veil.opacity(unrolled, same_policy, **asked.pair), asked.joint())
+    same("return unrolled", veil.expected_return(unrolled, same_policy), asked.runs()[0].returns["gold"])
+
+
+def _lifted(asked: Asked) -> None:
+    """The policy with more memory that acts like the given one."""
+    problem, policy = asked.arguments
+    larger = larger_memory(asked.case)
+    if larger is None:
+        return
+    lifted = veil.MemoryPolicy.lift(problem, larger, policy)
+    _measured("opacity lifted", veil.opacity(problem, lifted, **asked.pair), asked.joint())
+    same("return lifted", veil.expected_return(problem, lifted), asked.runs()[0].returns["gold"])
 
 
 def _constraints(asked: Asked) -> None:
@@ -582,6 +622,9 @@ class Call:
 
 CALLS: dict[str, Call] = {
     "expected_return": Call(_return, takes_pair=False),
+    "return_gradient": Call(_return_gradient, takes_pair=False),
+    "unrolled": Call(_unrolled, 1.5),
+    "lifted": Call(_lifted, 1.5),
     "constraint_values": Call(_constraints, takes_pair=False),
     "pair_values": Call(_pair_values, takes_pair=False),
     "opacity exact": Call(_opacity("exact")),

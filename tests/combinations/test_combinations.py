@@ -8,7 +8,7 @@ import pytest
 from .limits import reason_of, reasons
 from .questions import FORMULAS
 from .run import run
-from .sample import Combination, covering, drawn, parse
+from .sample import Combination, covering, drawn, each_value, parse
 
 _QUICK, _BLOCK = 1_000, 125
 _SHARE = 0.05  # of combinations that may be refused
@@ -30,6 +30,13 @@ def _check(combinations: list[Combination], share: float) -> None:
 def test_random_triples(block: int) -> None:
     """Three features and a call, in blocks for the workers."""
     _check(list(itertools.islice(drawn(_QUICK, 26), block * _BLOCK, (block + 1) * _BLOCK)), _SHARE + _SLACK)
+
+
+@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("seed", range(4))
+def test_every_value_with_every_call(seed: int, block: int) -> None:
+    """Every value of every feature meets every call that takes no search, beside two others; four times, 2,600 in all."""
+    _check(list(each_value(seed))[block::4], _SHARE + _SLACK)
 
 
 @pytest.mark.slow
