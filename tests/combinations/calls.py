@@ -3,7 +3,7 @@
 import math
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from .watchers import mapped
 
 EXACT = 1e-9
 _DRAWS = 400
+_RUNS = 80  # of a player
 _SECONDS = 0.3  # of a search
 
 
@@ -439,16 +440,41 @@ def _smoother(asked: Asked) -> None:
 
 
 def _player(asked: Asked) -> None:
-    """A run by the public player: it takes actions that the policy takes."""
+    """Runs by the public player: it takes actions as often as the policy takes them."""
     case, acting, rng = asked.case, asked.acting, asked.rng
+    surplus, spread = dict[int, float](), dict[int, float]()
+    for _ in range(_RUNS):
+        for action, law in _played(case, acting, rng):
+            if not case.world.available[law.state][action]:
+                raise Wrong(f"the player takes action {action}, which is not available")
+            if not law.chances.get(action):
+                raise Wrong(f"the player takes action {action}, which the policy never takes")
+            for one, p in law.chances.items():
+                surplus[one] = surplus.get(one, 0.0) + (one == action) - p
+                spread[one] = spread.get(one, 0.0) + p * (1 - p)
+    for action, more in surplus.items():
+        if abs(more) > 5 * math.sqrt(spread[action]) + 1:
+            raise Wrong(f"the player takes action {action} {more:+.1f} times more than the policy, in {_RUNS} runs")
+
+
+@dataclass(frozen=True)
+class _Law:
+    """The true state, and how likely the policy takes each action there, after all that was."""
+
+    state: int
+    chances: dict[int, float]
+
+
+def _played(case: Case, acting: Acting, rng: random.Random) -> Iterator[tuple[int, _Law]]:
+    """The decisions of one run, each with its law; the nodes of a controller are followed as a distribution."""
     world, watcher = case.world, case.watcher(case.reads)
     k = rng.choices(range(len(world.weights)), world.weights)[0]
     asked_for = [one.question for one in case.channels.values()]
     knows = len(world.weights) > 1 and any(one.which_model and one.known is not None for one in asked_for)
-    playing = acting.policy.player(case.problem, seed=asked.rng.randrange(1000), **({"model": k} if knows else {}))
+    playing = acting.policy.player(case.problem, seed=rng.randrange(10**6), **({"model": k} if knows else {}))
     path: tuple[int, ...] = ()
     events: tuple = ()
-    action = -1
+    nodes, action = {0: 1.0}, -1
     for time in range(world.horizon):
         law = world.moves[k][path[-1]][action] if path else world.initial[k]
         path = (*path, rng.choices(list(law), list(law.values()))[0])
@@ -458,13 +484,15 @@ def _player(asked: Asked) -> None:
         observation = None if event is None or not acting.reads else watcher.written(event, world.actions, time)
         told = not case.is_blind or case.problem.agent.register.size > 1
         action = playing.act(world.states[path[-1]] if told else None, observation)
-        if not world.available[path[-1]][action]:
-            raise Wrong(f"the player takes action {action}, which is not available")
-        if case.features["memory"].startswith(("controller", "mixture")):
-            continue
-        chances = {a: p for a, _, p in acting.choose(time, k, path, 0, (events,))}
-        if not chances.get(action):
-            raise Wrong(f"the player takes action {action}, which the policy never takes")
+        steps = [
+            (a, node, weight * p)
+            for before, weight in nodes.items()
+            if weight
+            for a, node, p in acting.choose(time, k, path, before, (events,))
+        ]
+        chances = {a: sum(p for b, _, p in steps if b == a) for a, _, _ in steps}
+        yield action, _Law(path[-1], chances)
+        nodes = {n: sum(p for a, m, p in steps if (a, m) == (action, n)) / chances[action] for _, n, _ in steps}
 
 
 def _save_load(asked: Asked) -> None:
