@@ -6,11 +6,6 @@ from typing import Any
 import pytest
 
 
-def halved(values: Iterable[Any]) -> list[Any]:
-    """All values, every second one marked slow."""
-    return [pytest.param(one, marks=pytest.mark.slow if place % 2 else ()) for place, one in enumerate(values)]
-
-
 def chequered(first: Iterable[Any], second: Iterable[Any]) -> list[Any]:
     """All pairs, every second one marked slow, so that each value of both stays in the quick tests."""
     others: Sequence[Any] = list(second)

@@ -57,18 +57,3 @@ def hidden_bits(runs: dict, group: Sequence[int] | np.ndarray | None = None) -> 
         return path if group is None else tuple(group[state] for state in path)
 
     return entropy(merged(runs, lambda path, seen: (shown(path), seen))) - entropy(merged(runs, lambda _, seen: seen))
-
-
-def sum_over_times(runs: dict, horizon: int) -> float:
-    """`H(S_T|h_T) + Σ_{t<T} H(S_t|S_{t+1},h_{t+1})`, the upper bound of the path's opacity for all policies."""
-
-    def conditional(last: Callable, given: Callable) -> float:
-        both = merged(runs, lambda path, seen: (last(path), given(path, seen)))
-        return entropy(both) - entropy(merged(runs, given))
-
-    total = conditional(lambda path: path[-1], lambda _, seen: seen)
-    for time in range(horizon):
-        total += conditional(
-            lambda path, time=time: path[time], lambda path, seen, time=time: (path[time + 1], seen[: time + 2])
-        )
-    return total

@@ -3,7 +3,7 @@
 import math
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ import veil
 from veil.report.html import make_report
 
 from .cases import OTHER, Case, uniform
-from .policies import STEP, Acting, memory_of, random_acting, read
+from .policies import STEP, Acting, larger_memory, memory_of, random_acting, read
 from .runs import Joint, Runs, all_runs, log2, row_bits
 from .watchers import mapped
 
 EXACT = 1e-9
 _DRAWS = 400
+_RUNS = 80  # of a player
 _SECONDS = 0.3  # of a search
 
 
@@ -151,6 +152,46 @@ def _gradient_spread(moved: Joint, path: bool) -> float:
 def _return(asked: Asked) -> None:
     found = veil.expected_return(*asked.arguments)
     same("expected_return", found, asked.runs()[0].returns["gold"])
+
+
+def _return_gradient(asked: Asked) -> None:
+    acting, problem = asked.acting, asked.case.problem
+    memory = {} if acting.memory is None else {"memory": acting.memory}
+    if acting.theta is None or acting.along is None or asked.case.features["memory"] == "features":
+        return
+    found, gradient = veil.measures.return_gradient(problem, acting.theta, **memory)
+    direction = np.random.default_rng(asked.rng.randrange(2**32)).normal(size=acting.theta.shape)
+    runs = asked.runs(choose=acting.along(direction))[0].returns["gold"]
+    same("return_gradient value", found, complex(runs).real)
+    same("return_gradient", float(np.sum(gradient * direction)), complex(runs).imag / STEP, 1e-7)
+
+
+def _unrolled(asked: Asked) -> None:
+    """The problem whose states carry the time, under the same policy."""
+    problem, policy = asked.arguments
+    if not problem.agent.sees_state:
+        return
+    unrolled, states = problem.unrolled(), problem.model.states
+    behind = np.array([states.find(name.rpartition("@")[0]) for name in unrolled.model.states])
+    known = np.arange(problem.num_cells // problem.num_states)[:, None]
+    same_policy = policy.on(problem).over((known * problem.num_states + behind).ravel())
+    if same_policy is None:
+        return
+    if unrolled.observer.varies:
+        raise Wrong("the observer of the unrolled problem depends on the time")
+    _measured("opacity unrolled", veil.opacity(unrolled, same_policy, **asked.pair), asked.joint())
+    same("return unrolled", veil.expected_return(unrolled, same_policy), asked.runs()[0].returns["gold"])
+
+
+def _lifted(asked: Asked) -> None:
+    """The policy with more memory that acts like the given one."""
+    problem, policy = asked.arguments
+    larger = larger_memory(asked.case)
+    if larger is None:
+        return
+    lifted = veil.MemoryPolicy.lift(problem, larger, policy)
+    _measured("opacity lifted", veil.opacity(problem, lifted, **asked.pair), asked.joint())
+    same("return lifted", veil.expected_return(problem, lifted), asked.runs()[0].returns["gold"])
 
 
 def _constraints(asked: Asked) -> None:
@@ -399,16 +440,41 @@ def _smoother(asked: Asked) -> None:
 
 
 def _player(asked: Asked) -> None:
-    """A run by the public player: it takes actions that the policy takes."""
+    """Runs by the public player: it takes actions as often as the policy takes them."""
     case, acting, rng = asked.case, asked.acting, asked.rng
+    surplus, spread = dict[int, float](), dict[int, float]()
+    for _ in range(_RUNS):
+        for action, law in _played(case, acting, rng):
+            if not case.world.available[law.state][action]:
+                raise Wrong(f"the player takes action {action}, which is not available")
+            if not law.chances.get(action):
+                raise Wrong(f"the player takes action {action}, which the policy never takes")
+            for one, p in law.chances.items():
+                surplus[one] = surplus.get(one, 0.0) + (one == action) - p
+                spread[one] = spread.get(one, 0.0) + p * (1 - p)
+    for action, more in surplus.items():
+        if abs(more) > 5 * math.sqrt(spread[action]) + 1:
+            raise Wrong(f"the player takes action {action} {more:+.1f} times more than the policy, in {_RUNS} runs")
+
+
+@dataclass(frozen=True)
+class _Law:
+    """The true state, and how likely the policy takes each action there, after all that was."""
+
+    state: int
+    chances: dict[int, float]
+
+
+def _played(case: Case, acting: Acting, rng: random.Random) -> Iterator[tuple[int, _Law]]:
+    """The decisions of one run, each with its law; the nodes of a controller are followed as a distribution."""
     world, watcher = case.world, case.watcher(case.reads)
     k = rng.choices(range(len(world.weights)), world.weights)[0]
     asked_for = [one.question for one in case.channels.values()]
     knows = len(world.weights) > 1 and any(one.which_model and one.known is not None for one in asked_for)
-    playing = acting.policy.player(case.problem, seed=asked.rng.randrange(1000), **({"model": k} if knows else {}))
+    playing = acting.policy.player(case.problem, seed=rng.randrange(10**6), **({"model": k} if knows else {}))
     path: tuple[int, ...] = ()
     events: tuple = ()
-    action = -1
+    nodes, action = {0: 1.0}, -1
     for time in range(world.horizon):
         law = world.moves[k][path[-1]][action] if path else world.initial[k]
         path = (*path, rng.choices(list(law), list(law.values()))[0])
@@ -418,13 +484,15 @@ def _player(asked: Asked) -> None:
         observation = None if event is None or not acting.reads else watcher.written(event, world.actions, time)
         told = not case.is_blind or case.problem.agent.register.size > 1
         action = playing.act(world.states[path[-1]] if told else None, observation)
-        if not world.available[path[-1]][action]:
-            raise Wrong(f"the player takes action {action}, which is not available")
-        if case.features["memory"].startswith(("controller", "mixture")):
-            continue
-        chances = {a: p for a, _, p in acting.choose(time, k, path, 0, (events,))}
-        if not chances.get(action):
-            raise Wrong(f"the player takes action {action}, which the policy never takes")
+        steps = [
+            (a, node, weight * p)
+            for before, weight in nodes.items()
+            if weight
+            for a, node, p in acting.choose(time, k, path, before, (events,))
+        ]
+        chances = {a: sum(p for b, _, p in steps if b == a) for a, _, _ in steps}
+        yield action, _Law(path[-1], chances)
+        nodes = {n: sum(p for a, m, p in steps if (a, m) == (action, n)) / chances[action] for _, n, _ in steps}
 
 
 def _save_load(asked: Asked) -> None:
@@ -582,6 +650,9 @@ class Call:
 
 CALLS: dict[str, Call] = {
     "expected_return": Call(_return, takes_pair=False),
+    "return_gradient": Call(_return_gradient, takes_pair=False),
+    "unrolled": Call(_unrolled, 1.5),
+    "lifted": Call(_lifted, 1.5),
     "constraint_values": Call(_constraints, takes_pair=False),
     "pair_values": Call(_pair_values, takes_pair=False),
     "opacity exact": Call(_opacity("exact")),

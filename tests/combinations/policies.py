@@ -71,6 +71,24 @@ def memory_of(case: Case) -> Any:
             return veil.Controller(2, clock=True)
 
 
+def larger_memory(case: Case) -> Any:
+    """A memory that tells all that the policy of a case depends on, and more; None for a history policy."""
+    match memory_of(case):
+        case "history":
+            return None
+        case veil.StateMemory() | veil.ObservationMemory() as memory:
+            return type(memory)(memory.k + 1)
+        case veil.ZoneMemory() as memory:
+            return veil.ZoneMemory([*memory.zones, [0, 1]])
+        case veil.Controller(nodes=nodes, clock=clock):
+            return veil.Controller(nodes + 1, clock=clock)
+        case veil.Mixture(tables=tables):
+            return veil.Mixture(tables + 1, clock=True)
+        case _:
+            blind = not case.problem.agent.sees_state
+            return veil.Controller(2, clock=True) if blind else veil.StateMemory(1)
+
+
 def random_acting(case: Case) -> Acting:
     """A random policy of the case's kind; raises `VeilError` if veil refuses it."""
     generator = np.random.default_rng(case.seed)

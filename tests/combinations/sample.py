@@ -41,6 +41,17 @@ def drawn(count: int, seed: int) -> Iterator[Combination]:
         yield Combination(features, rng.choices(calls, weights)[0], rng.randrange(10**6))
 
 
+def each_value(seed: int) -> Iterator[Combination]:
+    """Triples such that every value of every feature meets every call that takes no search."""
+    rng = random.Random(seed)
+    for call in (name for name, one in CALLS.items() if one.weight >= 1):
+        left = {name: rng.sample(values, len(values)) for name, values in FEATURES.items()}
+        while any(left.values()):
+            names = sorted(FEATURES, key=lambda name: (-len(left[name]), rng.random()))[:3]
+            chosen = [(name, left[name].pop() if left[name] else rng.choice(FEATURES[name])) for name in names]
+            yield Combination(tuple(sorted(chosen)), call, rng.randrange(10**6))
+
+
 def covering(seed: int) -> Iterator[Combination]:
     """Triples such that every pair of values of two features meets every call."""
     rng = random.Random(seed)

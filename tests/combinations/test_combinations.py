@@ -5,10 +5,12 @@ from functools import cache
 
 import pytest
 
+from veil.engine import compile, kernel
+
 from .limits import reason_of, reasons
 from .questions import FORMULAS
 from .run import run
-from .sample import Combination, covering, drawn, parse
+from .sample import Combination, covering, drawn, each_value, parse
 
 _QUICK, _BLOCK = 1_000, 125
 _SHARE = 0.05  # of combinations that may be refused
@@ -30,6 +32,20 @@ def _check(combinations: list[Combination], share: float) -> None:
 def test_random_triples(block: int) -> None:
     """Three features and a call, in blocks for the workers."""
     _check(list(itertools.islice(drawn(_QUICK, 26), block * _BLOCK, (block + 1) * _BLOCK)), _SHARE + _SLACK)
+
+
+@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("seed", range(4))
+def test_every_value_with_every_call(seed: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every value of every feature meets every call that takes no search, beside two others; four times, 2,600 in all.
+
+    Transitions are held sparsely in every other run.
+    """
+    if seed % 2:
+        for module in (kernel, compile):
+            monkeypatch.setattr(module, "ALWAYS_DENSE_STATES", 0)
+        monkeypatch.setattr(kernel, "_DENSE_FILL", 2.0)
+    _check(list(each_value(seed))[block::4], _SHARE + _SLACK)
 
 
 @pytest.mark.slow

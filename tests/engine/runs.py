@@ -1,13 +1,13 @@
-"""Policies with memory by their definition: every run is enumerated, and what is remembered is read off its whole past."""
+"""Memories to try, small random problems whose agent sees the observations, and random policies for them."""
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 import veil
-from tests.oracle import REWARD_UNIT, Spec, read
+from tests.oracle import Spec
 from tests.random_problems import random_spec, to_problem
 from veil.policy.memories import Controller, Memory, Mixture, ObservationMemory, StateMemory, ZoneMemory
 from veil.policy.memory import MemoryPolicy
@@ -61,107 +61,3 @@ def random_policy(problem: veil.Problem, memory: Memory, seed: int = 0, *, spars
         open_rows = (MemoryPolicy.uniform(problem, memory).probabilities > 0) & ~closed
         theta = np.where(closed & open_rows.any(axis=-1, keepdims=True), -np.inf, theta)
     return MemoryPolicy.softmax(theta, problem, memory)
-
-
-@dataclass
-class Runs:
-    """What the runs of a problem under a policy add up to."""
-
-    joint: dict[tuple, dict[int, float]] = field(default_factory=dict)
-    expected_return: float = 0.0
-    rows: set[str] = field(default_factory=set)
-
-    @property
-    def bits(self) -> float:
-        """`H(Z|Y)`."""
-        rows = [np.array(list(row.values())) for row in self.joint.values()]
-        return float(sum(-(row * np.log2(row / row.sum())).sum() for row in rows))
-
-
-class Enumerator:
-    """All runs of a problem under a policy with memory, from the specification in integers."""
-
-    def __init__(self, spec: Spec, problem: veil.Problem, policy: MemoryPolicy):
-        self.spec, self.policy = spec, policy
-        self.number = {name: row for row, name in enumerate(MemoryPolicy.row_names(problem, policy.memory))}
-        self.nodes = getattr(policy.memory, "nodes", getattr(policy.memory, "tables", 0) + 1)
-        self.found = Runs()
-
-    def run(self) -> Runs:
-        """List every run."""
-        spec = self.spec
-        for k, model in enumerate(spec.models):
-            prior = spec.secret.weights[k] / spec.unit if spec.secret.kind == "model" else 1.0
-            for s, weight in enumerate(model.initial):
-                first = spec.emissions[s] if spec.sees_first else [spec.unit]
-                for o, emission in enumerate(first):
-                    chance = prior * weight * emission / spec.unit**2
-                    if chance:
-                        self.visit(k, (s,), (f"o{o}",) if spec.sees_first else (), 0, chance)
-        return self.found
-
-    def visit(self, k: int, states: tuple[int, ...], events: tuple, node: int, chance: float) -> None:
-        """Go on from a run so far."""
-        spec, found, time, s = self.spec, self.found, len(states) - 1, states[-1]
-        name = self.row_name(k, states, events, node)
-        found.rows.add(name)
-        gain = float(spec.discount) ** time * chance / REWARD_UNIT
-        if time == spec.horizon:
-            found.expected_return += gain * spec.models[k].terminal[s]
-            row = found.joint.setdefault(events, {})
-            z = self.secret(k, states)
-            row[z] = row.get(z, 0.0) + chance
-            return
-        choices = self.policy.table[time if self.policy.timed else 0, self.number[name]]
-        for entry, choice in enumerate(choices.tolist()):
-            a, following = divmod(entry, self.nodes)
-            if choice == 0:
-                continue
-            found.expected_return += gain * choice * spec.models[k].rewards[s][a]
-            for n, weight in enumerate(spec.models[k].transitions[s][a]):
-                emissions = spec.emissions[a][n] if spec.on_actions else spec.emissions[n]
-                for o, emission in enumerate(emissions if weight else ()):
-                    if emission:
-                        event = (f"a{a}", f"o{o}") if spec.sees_actions else f"o{o}"
-                        ahead = chance * choice * weight * emission / spec.unit**2
-                        self.visit(k, (*states, n), (*events, event), following, ahead)
-
-    def row_name(self, k: int, states: tuple[int, ...], events: tuple, node: int) -> str:
-        """The name of the row that the agent reads, from the whole past."""
-        memory, spec = self.policy.memory, self.spec
-        here = f"s{states[-1]}"
-        if spec.secret.agent_knows:
-            here = f"model {k}/{here}" if spec.secret.kind == "model" else f"q{self.automaton(states)}/{here}"
-        if isinstance(memory, ObservationMemory):
-            seen = [event if isinstance(event, str) else f"({event[0]}, {event[1]})" for event in events[-memory.k :]]
-            return f"{here} (seen {', '.join(seen)})" if seen else f"{here} (nothing seen)"
-        if isinstance(memory, StateMemory):
-            past = [f"s{s}" for s in states[:-1][-memory.k :]]
-            return f"{here} (coming from {', '.join(past)})" if past else f"{here} (at the start)"
-        if isinstance(memory, ZoneMemory):
-            been = set(states) | {f"s{s}" for s in states}
-            zones = [str(number) for number, zone in enumerate(memory.members) if been & set(zone)]
-            return f"{here} (visited zone {', '.join(zones)})" if zones else f"{here} (no zone visited)"
-        if isinstance(memory, Mixture):
-            return f"{here} (table {node})" if node else f"{here} (coin not tossed)"
-        return f"{here} (node {node})"
-
-    def automaton(self, states: tuple[int, ...]) -> int:
-        """The state of the automaton after it has read the states."""
-        q = 0
-        for s in states:
-            q = read(self.spec, q, s)
-        return q
-
-    def secret(self, k: int, states: tuple[int, ...]) -> int:
-        """The value of the secret, by its definition."""
-        secret = self.spec.secret
-        if secret.kind == "model":
-            return k
-        if secret.kind == "automaton":
-            return int(self.automaton(states) in secret.accepting)
-        if secret.kind == "initial":
-            if secret.groups is None:
-                return self.spec.starts.index(states[0])
-            return next(number for number, members in enumerate(secret.groups) if states[0] in members)
-        return int(states[-1 if secret.kind == "last" else secret.time] in secret.states)

@@ -1,9 +1,7 @@
-"""The expected return: against every path, over long and infinite horizons, and what is best afterwards."""
+"""The expected return: over long and infinite horizons, of many tables, and what is best afterwards."""
 
-import itertools
 import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,7 @@ from tests.engine.chains import (
     on_sparse_kernel,
     return_and_gradient,
     small_cases,
-    with_table,
 )
-from tests.oracle import Spec, evaluate
 from tests.random_problems import KINDS
 from tests.seeds import in_blocks, looped
 from veil.engine.additive import Play, expected_sums, sums_and_gradients
@@ -49,61 +45,6 @@ def random_policy(problem: veil.Problem, seed: int, timed: bool = False) -> veil
     shape = (problem.num_cells, problem.num_actions)
     theta = np.random.default_rng(seed).normal(size=(problem.horizon, *shape) if timed else shape)
     return (veil.TimedPolicy if timed else veil.MarkovPolicy).softmax(theta, problem)
-
-
-# Over the horizon
-
-
-def return_by_paths(spec: Spec) -> Fraction:
-    """The return of each run times its probability, for one model and a policy on states."""
-    model, states, actions = spec.models[0], range(spec.num_states), range(spec.num_actions)
-    total = Fraction(0)
-    for path in itertools.product(states, repeat=spec.horizon + 1):
-        for choice in itertools.product(actions, repeat=spec.horizon):
-            chance = Fraction(model.initial[path[0]], spec.unit)
-            gain = Fraction(0)
-            for time, action in enumerate(choice):
-                here, there = path[time], path[time + 1]
-                table = spec.policy[time if spec.timed else 0]
-                chance *= Fraction(table[here][action] * model.transitions[here][action][there], spec.unit**2)
-                gain += spec.discount**time * Fraction(model.rewards[here][action], 10)
-            gain += spec.discount**spec.horizon * Fraction(model.terminal[path[-1]], 10)
-            total += chance * gain
-    return total
-
-
-def test_the_return_is_the_sum_over_paths():
-    checked = 0
-    for case in small_cases(60, "last"):
-        spec = case.spec
-        if (spec.num_states * spec.num_actions) ** (spec.horizon + 1) > 3_000:
-            continue
-        expected = return_by_paths(spec)
-        assert veil.expected_return(case.problem, case.policy) == pytest.approx(float(expected), abs=1e-13)
-        assert evaluate(spec).expected_return == expected  # the oracle too, which the next test relies on
-        checked += spec.horizon > 0
-    assert checked > 10
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_return_is_that_of_the_oracle(kind: str):
-    for case in small_cases(20, kind):
-        expected = float(evaluate(case.spec).expected_return)
-        for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
-            assert return_and_gradient(chain)[0] == pytest.approx(expected, abs=1e-13)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_slope_of_the_return_is_that_of_central_differences(kind: str):
-    """In each entry of the table, which need not stay a distribution: the return is a polynomial in them."""
-    for case in small_cases(8, kind, work=500):
-        for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
-
-            def value(table: np.ndarray, chain: Chain = chain, problem: veil.Problem = case.problem) -> float:
-                return return_and_gradient(with_table(chain, table))[0]
-
-            slope = return_and_gradient(chain)[1]
-            np.testing.assert_allclose(slope, central_differences(value, chain.table, 1e-4), atol=1e-6)
 
 
 # For ever

@@ -1,13 +1,11 @@
 """What the observer believes, live."""
 
-from collections import defaultdict
-
 import numpy as np
 import pytest
 
 import veil
 from tests.engine.chains import small_case, small_cases
-from tests.random_problems import KINDS, Case
+from tests.random_problems import KINDS
 from tests.seeds import looped
 
 
@@ -24,33 +22,6 @@ def seeing_actions(horizon: int = 3, secret=None, sees_initial: bool = True) -> 
     observer = veil.Observer([[0.75, 0.25], [0.25, 0.75]], ["l", "r"], sees_actions=True, sees_initial=sees_initial)
     problem = veil.Problem(model, observer, secret or veil.LastState({"right"}), horizon)
     return problem, veil.MarkovPolicy([[0.5, 0.5], [0.25, 0.75]])
-
-
-def follow(case: Case, sequence) -> list[np.ndarray]:
-    watcher = veil.ObserverFilter(case.problem, case.policy)
-    return [watcher.update(event) for event in sequence]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_posterior_after_every_observation_is_that_of_the_joint_table(kind: str):
-    """At the end the row of the table; before, what the rows that may still come add up to."""
-    followed = 0
-    for case in small_cases(6, kind):
-        table = veil.measures.joint_table(case.problem, case.policy)
-        sums: dict[tuple, np.ndarray] = defaultdict(lambda size=table.probabilities.shape[1]: np.zeros(size))
-        for sequence, row in zip(table.sequences, table.probabilities, strict=True):
-            for length in range(1, len(sequence) + 1):
-                sums[sequence[:length]] += row
-        for number in range(0, table.num_sequences, max(1, table.num_sequences // 8)):
-            sequence = table.sequences[number]
-            found = follow(case, sequence)
-            for length, posterior in enumerate(found, 1):
-                expected = sums[sequence[:length]] / sums[sequence[:length]].sum()
-                np.testing.assert_allclose(posterior, expected, atol=1e-12)
-            if found:
-                np.testing.assert_allclose(found[-1], table.posterior[number], atol=1e-12)
-                followed += 1
-    assert followed > 15
 
 
 def test_by_hand():

@@ -1,19 +1,10 @@
-"""What a history policy reaches: against plain pushing of distributions, and policies whose graph does not fit."""
-
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+"""What a history policy reaches: policies whose graph does not fit."""
 
 import numpy as np
 import pytest
 
 import veil
-from tests.engine.passes import joint_of
-from tests.paths import all_runs
 from tests.problem.test_constraints import make_problem
-from tests.seeds import looped
-from veil.engine.chain import make_chain
 from veil.engine.compile import build
 from veil.engine.followed import follow
 from veil.game.pairs import FullHistory
@@ -51,13 +42,6 @@ def test_a_state_without_a_row_is_named():
         follow(problem, wrong)
 
 
-SECRETS = {
-    "last": veil.LastState({0}),
-    "middle": veil.StateAt(1, {0}),
-    "first": veil.InitialState({"a": [0], "b": [1, 2]}),
-}
-
-
 def full_history(problem: veil.Problem, rng: np.random.Generator, told_at: int | None = None) -> HistoryPolicy:
     """A random policy with a node for each history; at `told_at` each node splits by the state, which it then remembers."""
     hidden = build(problem)
@@ -76,71 +60,6 @@ def full_history(problem: veil.Problem, rng: np.random.Generator, told_at: int |
         following.append(np.arange(nodes * events).reshape(nodes, events))
         nodes *= events
     return HistoryPolicy(first, following, decisions, told_at=told_at, told=told)
-
-
-def chosen(problem: veil.Problem, policy: HistoryPolicy) -> Callable[[Sequence[int], Sequence[object]], np.ndarray]:
-    """What a policy does after states and events, read off its graph."""
-    hidden, symbols = build(problem), problem.observer.num_observations
-
-    def number(event: object) -> int:
-        return event[0] * symbols + event[1] if isinstance(event, tuple) else max(int(event), 0)  # type: ignore[call-overload]
-
-    def choice(path: Sequence[int], seen: Sequence[object]) -> np.ndarray:
-        node = int(policy.first[number(seen[0])])
-        for time in range(len(path)):
-            if time == policy.told_at:
-                assert policy.told is not None
-                node = int(policy.told[node, path[time]])
-            if time + 1 < len(path):
-                node = int(policy.following[time][node, number(seen[time + 1])])
-        time = len(path) - 1
-        value = int(hidden.value[path[hidden.split_time]]) if time >= hidden.split_time else -1
-        rows = policy.decisions[time]
-        row = rows.find(node, path[-1], value)
-        assert row is not None
-        return rows.probabilities[row]
-
-    return choice
-
-
-@looped("told_at", [None, 0, 1, 2])
-@looped("secret", SECRETS)
-def test_every_run_of_a_policy_on_histories(secret: str, told_at: int | None):
-    """The joint table, the law of the states at each time, and the return, against all runs one by one."""
-    watchers: tuple[dict[str, Any], ...] = ({}, {"sees_initial": False}, {"sees_actions": True})
-    for number, watcher in enumerate(watchers):
-        rng = np.random.default_rng(number)
-        moves, emissions = rng.dirichlet(np.ones(3), size=(3, 2)), np.array([[0.5, 0.5], [1.0, 0.0], [0.2, 0.8]])
-        moves[0, 0] = [0.0, 0.4, 0.6]
-        model = veil.Model(moves, rng.normal(size=(3, 2)), [0.0, 0.3, 0.7], 0.9, rng.normal(size=3))
-        problem = veil.Problem(
-            model, veil.Observer(emissions, **watcher), SECRETS[secret], 2, agent_sees="state+observations"
-        )
-        policy = full_history(problem, rng, told_at)
-        runs = all_runs(problem, chosen(problem, policy))
-        found, hidden = follow(problem, policy), build(problem)
-        expected = np.zeros((3, 3))
-        for (path, _), weight in runs.items():
-            expected[np.arange(3), list(path)] += weight
-        for time, occupied in enumerate(found.occupancies()):
-            np.testing.assert_allclose(np.bincount(found.layers[time].x, occupied, 3), expected[time], atol=1e-14)
-        joint: dict[tuple, np.ndarray] = defaultdict(partial(np.zeros, hidden.num_values))
-        symbols = problem.observer.num_observations
-        for (path, seen), weight in runs.items():
-            events = tuple(one[0] * symbols + one[1] if isinstance(one, tuple) else max(one, 0) for one in seen)  # type: ignore[call-overload]
-            joint[events][hidden.value[path[hidden.split_time]]] += weight
-        events, rows = joint_of(make_chain(problem, policy))
-        assert {tuple(one) for one in events.tolist()} == set(joint)
-        for one, row in zip(events.tolist(), rows, strict=True):
-            np.testing.assert_allclose(row, joint[tuple(one)], atol=1e-14)
-        earned = sum(weight * 0.9**2 * model.terminal_rewards[path[-1]] for (path, _), weight in runs.items())
-        for time in range(2):
-            shorter = all_runs(problem.replace(horizon=time, secret=veil.LastState({0})), chosen(problem, policy))
-            earned += 0.9**time * sum(
-                weight * chosen(problem, policy)(path, seen) @ model.rewards[path[-1]]
-                for (path, seen), weight in shorter.items()
-            )
-        assert veil.expected_return(problem, policy) == pytest.approx(earned, abs=1e-12)
 
 
 def test_an_action_that_is_not_available_is_named():

@@ -1,19 +1,13 @@
 """What is observed of a chain with formulas among its constraints: the same secret in fewer states."""
 
 import numpy as np
-import pytest
 
 import veil
 from tests.engine.chains import on_sparse_kernel
-from tests.engine.passes import joint_of
-from tests.seeds import in_blocks
-from veil.engine.chain import Chain, make_chain, observed_chain
+from veil.engine.chain import Chain
 from veil.engine.columns import ColumnPass
 from veil.engine.compile import build
 from veil.engine.hidden import observed
-from veil.engine.size import tree_size
-from veil.measure.exact import Budget
-from veil.measure.question import SecretValue
 from veil.planning.layers import Layers
 from veil.planning.sampled_bits import entropy_measure
 
@@ -33,40 +27,6 @@ def problem_with(*constraints: veil.Probability, seed: int = 0, **changes: objec
 def policy_of(problem: veil.Problem, seed: int) -> veil.TimedPolicy:
     rng = np.random.default_rng([seed, 1])
     return veil.TimedPolicy(rng.dirichlet(np.ones(2), size=(problem.horizon, problem.num_cells)))
-
-
-def random_problem(seed: int) -> veil.Problem:
-    """One to three formulas, some of which the agent follows, or the secret, or the observer of a pair asks for."""
-    rng = np.random.default_rng([seed, 2])
-    chosen = rng.permutation(FORMULAS)[: rng.integers(1, 4)].tolist()
-    limits = [veil.Probability(text, min=0.01, agent_knows=bool(rng.random() < 0.3)) for text in chosen]
-    changes: dict = {}
-    if rng.random() < 0.3:
-        changes["secret"] = veil.Holds("F s3")
-    if rng.random() < 0.3:
-        changes["pairs"] = [veil.Pair("start", secret=veil.InitialState())]
-    if rng.random() < 0.3:
-        changes["agent_sees"] = "state+observations"
-    return problem_with(*limits, seed=seed, **changes)
-
-
-@in_blocks(20, 60, 20)
-def test_measures_and_gradients_are_those_of_the_whole_chain(seed: int):
-    problem = random_problem(seed)
-    policy = policy_of(problem, seed)
-    for pair in ("own", *(one.name for one in problem.pairs)):
-        whole = make_chain(problem, policy, pair=pair)
-        part = observed_chain(whole)
-        assert part.hidden.num_states <= whole.hidden.num_states
-        assert part.hidden.num_cells == whole.hidden.num_cells
-        assert tree_size(part).num_sequences == tree_size(whole).num_sequences
-        (one, slope), (other, expected) = (SecretValue(x).exact(Budget(), gradient=True) for x in (part, whole))
-        assert slope is not None
-        assert expected is not None
-        assert one.bits == pytest.approx(other.bits, abs=1e-12)
-        np.testing.assert_allclose(slope, expected, atol=1e-11)
-        for mine, theirs in zip(joint_of(part), joint_of(whole), strict=True):
-            np.testing.assert_allclose(mine, theirs, atol=1e-13)
 
 
 def test_what_the_agent_or_the_secret_follows_stays():

@@ -1,43 +1,9 @@
-"""Smoothed probabilities and most likely paths, against all runs one by one."""
-
-from collections import defaultdict
-from collections.abc import Sequence
+"""Smoothed probabilities and most likely paths: by hand, and what is refused."""
 
 import numpy as np
 import pytest
 
 import veil
-from tests.measure.test_trajectory import random_problem, random_table
-from tests.paths import all_runs
-from tests.seeds import in_blocks
-
-
-@in_blocks(25, 100, 25)
-def test_all_runs(seed: int) -> None:
-    """Every possible sequence: its probability, every state at every time, and a path as likely as the likeliest."""
-    problem, _ = random_problem(seed)
-    timed = seed % 2 == 0 and problem.horizon > 0
-    table = random_table(problem, np.random.default_rng([seed, 5]), timed)
-    found = veil.smoother(problem, veil.TimedPolicy(table) if timed else veil.MarkovPolicy(table))
-    by_events = defaultdict(dict)
-
-    def choice(path: Sequence[int], _: object) -> np.ndarray:
-        return table[len(path) - 1, path[-1]] if timed else table[path[-1]]
-
-    for (path, events), weight in all_runs(problem, choice).items():
-        by_events[events][path] = weight
-    names = problem.model.states
-    for events, paths in list(by_events.items())[:20]:
-        given = events if problem.observer.sees_first else events[1:]
-        smoothed, total = found.smooth(list(given)), sum(paths.values())
-        assert smoothed.probability == pytest.approx(total, rel=1e-12)
-        states = np.zeros((problem.horizon + 1, problem.num_states))
-        for path, weight in paths.items():
-            states[np.arange(len(path)), list(path)] += weight / total
-        np.testing.assert_allclose(smoothed.states, states, atol=1e-12)
-        chosen = tuple(names.find(name) for name in smoothed.path)
-        assert paths[chosen] == pytest.approx(max(paths.values()), rel=1e-12)
-        assert smoothed.path_probability == pytest.approx(paths[chosen] / total, rel=1e-12)
 
 
 def test_fewer_observations() -> None:

@@ -1,13 +1,9 @@
-"""Bits at every time: against all runs, gradients by differences, the last time alone, files and what is refused."""
-
-import itertools
-from typing import Literal
+"""Bits at every time: the last time alone, searches, files and what is refused."""
 
 import numpy as np
 import pytest
 
 import veil
-from tests.seeds import in_blocks
 from veil.problem.fingerprint import fingerprint
 
 
@@ -22,65 +18,6 @@ def random_problem(seed: int) -> tuple[veil.Problem, np.ndarray]:
     secret = veil.StateNow([0], ahead=int(rng.integers(0, 3)), weights=weights)
     problem = veil.Problem(model, observer, secret, horizon)
     return problem, rng.dirichlet(np.ones(2), size=(horizon, states))
-
-
-def by_all_runs(problem: veil.Problem, table: np.ndarray) -> float:
-    """`Σ_t w_t H(Z_t | y_0 … y_t)` over all runs, actions and observations."""
-    model, observer, secret, horizon = problem.model, problem.observer, problem.secret, problem.horizon
-    assert isinstance(secret, veil.StateNow)
-    weights = secret.weights or [1 / (horizon + 1)] * (horizon + 1)
-    moves = np.stack([one.toarray() for one in model.matrices])
-    joint: list[dict[tuple, float]] = [{} for _ in weights]
-    for path in itertools.product(range(model.num_states), repeat=horizon + 1):
-        for actions in itertools.product(range(2), repeat=horizon):
-            chance = float(model.initial[path[0]])
-            for t, a in enumerate(actions):
-                chance *= table[t, path[t], a] * moves[a, path[t], path[t + 1]]
-            for seen in itertools.product(range(2), repeat=horizon + 1):
-                weight = chance * np.prod([observer.emissions[s, o] for s, o in zip(path, seen, strict=True)])
-                for t, one in enumerate(joint):
-                    z = 0 in path[t : t + secret.ahead + 1]
-                    known = seen[: t + 1] + (actions[:t] if observer.sees_actions else ())
-                    one[known, z] = one.get((known, z), 0.0) + weight
-    total = 0.0
-    for weight, one in zip(weights, joint, strict=True):
-        for (known, _), p in one.items():
-            both = one.get((known, True), 0.0) + one.get((known, False), 0.0)
-            total -= weight * p * np.log2(p / both) if p else 0.0
-    return total
-
-
-@in_blocks(20, 1000)
-def test_equals_all_runs(seed: int):
-    problem, table = random_problem(seed)
-    expected = by_all_runs(problem, table)
-    found = veil.opacity(problem, veil.TimedPolicy(table), "exact")
-    assert found.bits == pytest.approx(expected, abs=1e-12)
-    assert found.method == "exact"
-    bracket = veil.opacity(problem, veil.TimedPolicy(table), "bracket", width=0.0)
-    assert bracket.lower - 1e-12 <= expected <= bracket.upper + 1e-12
-    assert bracket.width < 1e-9
-
-
-@pytest.mark.parametrize("method", ["exact", "bracket"])
-def test_gradients_are_those_of_differences(method: Literal["exact", "bracket"]):
-    for seed in range(6):
-        problem, table = random_problem(seed)
-        theta, direction = np.log(table), np.random.default_rng(seed).normal(size=table.shape)
-        _, slope = veil.opacity_gradient(problem, theta, method, width=0.0)
-        ends = [
-            veil.opacity(problem, veil.TimedPolicy.softmax(theta + step * direction), "exact").bits
-            for step in (1e-5, -1e-5)
-        ]
-        assert float(np.sum(slope * direction)) == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-8)
-
-
-def test_a_sample_is_within_its_error():
-    problem, table = random_problem(4)
-    exact, slope = veil.opacity_gradient(problem, np.log(table), "exact")
-    found, estimate = veil.opacity_gradient(problem, np.log(table), "sampled", sequences=40_000)
-    assert found.bits == pytest.approx(exact.bits, abs=5 * found.std_error)
-    np.testing.assert_allclose(estimate, slope, atol=0.02)
 
 
 def test_all_weight_on_the_last_time_is_the_last_state():

@@ -1,6 +1,5 @@
-"""Gradients: against the paper's own recursion and central differences, and finite where it is easy to go wrong."""
+"""Gradients: against the paper's own recursion, over an infinite horizon, and finite where it is easy to go wrong."""
 
-import itertools
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -153,54 +152,6 @@ def test_equals_the_paper_recursion_on_the_grid_of_the_paper(start, secret, hori
     value, gradient = veil.opacity_gradient(problem, theta, method="exact")
     assert value.bits == pytest.approx(expected.bits, abs=1e-12)
     assert relative_error(gradient, expected.gradient) < 1e-10
-
-
-# Central differences
-
-
-def watchers() -> list[Any]:
-    """Every kind with every (timed, sees actions, emits on actions); two of the eight for each kind in every run."""
-    found = []
-    for number, kind in enumerate(KINDS):
-        for place, flags in enumerate(itertools.product(BOTH, repeat=3)):
-            marks = () if place in (number, 7 - number) else pytest.mark.slow
-            found.append(pytest.param(kind, *flags, marks=marks))
-    return found
-
-
-@pytest.mark.parametrize(("kind", "timed", "sees_actions", "on_actions"), watchers())
-def test_equals_central_differences(kind: str, timed: bool, sees_actions: bool, on_actions: bool):
-    lively = 0
-    for seed in range(60):
-        rng = random.Random(f"{kind}{timed}{sees_actions}{on_actions}{seed}")
-        spec = random_spec(rng, kind, work=400, timed=timed, sees_actions=sees_actions, on_actions=on_actions)
-        problem = to_problem(spec, rng)
-        theta = random_theta(problem, timed, seed)
-        value, gradient = veil.opacity_gradient(problem, theta, method="exact")
-        assert value.bits == pytest.approx(veil.opacity(problem, softmax(theta, problem)).bits, abs=1e-13)
-        expected = central_differences(lambda t, p=problem: veil.opacity(p, softmax(t, p), method="exact").bits, theta)
-        np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6)
-        assert not np.any(gradient[..., ~problem.available])
-        lively += np.abs(gradient).max(initial=0) > 1e-3
-        if lively == 2:  # many draws are dull (T = 0, one state, a secret that is certain); go on until these are not
-            return
-    pytest.fail("all draws were dull")
-
-
-@pytest.mark.parametrize("knows", BOTH, ids=["", "agent knows"])
-@pytest.mark.parametrize("kind", ["automaton", "model"])
-def test_equals_central_differences_where_the_agent_knows_more(kind: str, knows: bool):
-    rng = random.Random(17)
-    while True:
-        spec = random_spec(rng, kind, work=600, timed=False, sees_actions=False)
-        if spec.secret.agent_knows == knows and spec.horizon > 2 and spec.num_actions > 1 and spec.num_states > 2:
-            break
-    problem = to_problem(spec, rng)
-    theta = random_theta(problem, False, 1)
-    assert (theta.shape[0] > spec.num_states) == knows
-    _, gradient = veil.opacity_gradient(problem, theta, method="exact")
-    expected = central_differences(lambda t: veil.opacity(problem, softmax(t, problem), method="exact").bits, theta)
-    np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6)
 
 
 # The return

@@ -10,14 +10,10 @@ from tests.game.plain_game import play_history
 from tests.policy.test_history import play
 from tests.random_problems import random_spec, to_policy, to_problem
 from tests.seeds import in_blocks
-from veil.engine.chain import make_chain
 from veil.engine.compile import build
-from veil.engine.hidden import event_name
 from veil.engine.moves import situations
 from veil.game.pairs import FullHistory, LastEvents, TailEvents, make_pairs
 from veil.game.solve import solve_game
-from veil.measure.exact import Budget
-from veil.measure.question import SecretValue
 from veil.policy.files import save_table
 from veil.policy.history import Decisions, HistoryPolicy
 
@@ -56,37 +52,6 @@ def test_a_bracket_holds_the_exact_value(seed):
     found = veil.opacity(problem, policy, method="bracket", width=0.0)
     assert found.lower - 1e-9 <= exact.bits <= found.upper + 1e-9
     assert found.prior_bits == pytest.approx(exact.prior_bits, abs=1e-9)
-
-
-@in_blocks(12, 40, 14)
-def test_the_chain_of_situations_agrees(seed):
-    """Every measure that works on chains works on the product: the table, the filter, an exact walk, the sample."""
-    _, problem, _, policy = case(seed)
-    exact = veil.opacity(problem, policy).bits
-    assert SecretValue(make_chain(problem, policy)).exact(Budget()).opacity.bits == pytest.approx(exact, abs=1e-9)
-    table = veil.measures.joint_table(problem, policy)
-    assert table.probabilities.sum() == pytest.approx(1.0, abs=1e-9)
-    watcher = veil.ObserverFilter(problem, policy)
-    rng = np.random.default_rng(seed)
-    first = 0 if problem.observer.sees_first else 1
-    for row in rng.choice(len(table.events), size=min(5, len(table.events)), replace=False):
-        watcher.reset()
-        posterior = watcher.posterior
-        for time, event in enumerate(table.events[row]):
-            if time >= first:
-                posterior = watcher.update(event_name(problem, int(event), time))
-        assert posterior == pytest.approx(table.probabilities[row] / table.probabilities[row].sum(), abs=1e-9)
-    sampled = veil.opacity(problem, policy, method="sampled", sequences=2000)
-    assert abs(sampled.bits - exact) <= 6 * sampled.std_error + 1e-6
-
-
-@in_blocks(4, 8, 4)
-def test_an_attack_on_a_policy_on_the_history(seed):
-    _, problem, _, policy = case(seed)
-    found = veil.attack(problem, policy, 400, seed=seed, traces=2)
-    assert found.accuracy.exact is not None
-    assert abs(found.accuracy.value - found.accuracy.exact) < 0.15
-    assert found.opacity.bits == pytest.approx(veil.opacity(problem, policy).bits, abs=1e-12)
 
 
 @in_blocks(15, 30, 15)

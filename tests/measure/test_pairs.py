@@ -130,3 +130,12 @@ def test_values_of_constraints_under_a_history_policy():
     paid = problem.model.named_rewards["energy"]
     earned = paid.paid[states[:, :-1], runs.actions].sum(axis=1) + paid.terminal[states[:, -1]]
     assert values[1] == pytest.approx(earned.mean(), abs=5 * earned.std() / np.sqrt(len(earned)))
+
+
+@looped(
+    "measured", [veil.opacity, veil.opacity_gradient, veil.measures.quantities, veil.measures.joint_table, veil.attack]
+)
+def test_a_pair_that_does_not_exist_is_named_with_those_that_do(measured):
+    problem = make_problem().replace(pairs=[veil.Pair("foe", observer=veil.Observer(np.ones((4, 1))))])
+    with pytest.raises(veil.InputError, match=r"there is no pair 'fo'.*foe"):
+        measured(problem, veil.MarkovPolicy.uniform(problem), pair="fo")

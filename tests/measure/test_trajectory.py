@@ -1,13 +1,11 @@
-"""Whole paths as secrets: values against all runs one by one, gradients by differences, samples, memories, and refusals."""
-
-import itertools
+"""Whole paths as secrets: known values, searches, large models, brackets, samples in parts, and refusals."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import veil
-from tests.paths import all_runs, entropy, hidden_bits, merged, sum_over_times
+from tests.paths import all_runs
 from tests.seeds import in_blocks
 from veil.engine.chain import Chain, make_chain
 from veil.engine.event_entropy import show_path
@@ -61,116 +59,6 @@ def random_case(seed: int) -> tuple[veil.Problem, np.ndarray | None, veil.Policy
     return problem, group, policy, runs
 
 
-def check_against_all_runs(seed: int) -> None:
-    problem, group, policy, runs = random_case(seed)
-    found = veil.opacity(problem, policy, "exact")
-    assert found.bits == pytest.approx(hidden_bits(runs, group), abs=1e-12)
-    shown = merged(runs, lambda path, _: path if group is None else tuple(group[list(path)]))
-    assert found.prior_bits == pytest.approx(entropy(shown), abs=1e-12)
-    if group is None:  # equality for policies on the state and the observations
-        assert found.bits == pytest.approx(sum_over_times(runs, problem.horizon), abs=1e-12)
-
-
-@in_blocks(30, 1_000)
-def test_all_runs(seed: int) -> None:
-    """The exact value of random problems, and the sum over times for paths of states."""
-    check_against_all_runs(seed)
-
-
-@in_blocks(20, 40, 20)
-def test_gradient(seed: int) -> None:
-    """The gradient in a random direction, by central differences."""
-    problem, _ = random_problem(seed)
-    rng = np.random.default_rng([seed, 2])
-    shape = (problem.num_states, problem.num_actions)
-    theta = rng.normal(size=(problem.horizon, *shape) if seed % 2 and problem.horizon else shape)
-    direction, step = rng.normal(size=theta.shape), 1e-5
-    _, slope = veil.opacity_gradient(problem, theta)
-    ends = [veil.opacity_gradient(problem, theta + sign * step * direction)[0].bits for sign in (1, -1)]
-    assert np.vdot(slope, direction) == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
-
-
-def test_samples() -> None:
-    """A sampled value within five standard errors, and a sampled gradient near the exact one."""
-    for seed in (7, 13, 50):
-        problem, _ = random_problem(seed)
-        policy = veil.MarkovPolicy.uniform(problem)
-        exact, sampled = (veil.opacity(problem, policy, method) for method in ("exact", "sampled"))
-        assert exact.bits > 0.1
-        assert abs(sampled.bits - exact.bits) <= 5 * sampled.std_error
-        assert sampled.prior_bits == pytest.approx(exact.prior_bits, abs=1e-12)
-        theta = np.random.default_rng(seed).normal(size=(problem.num_states, problem.num_actions))
-        slope = veil.opacity_gradient(problem, theta)[1]
-        assert np.abs(veil.opacity_gradient(problem, theta, "sampled", sequences=20_000)[1] - slope).max() < 0.02
-
-
-def with_predecessor(problem: veil.Problem) -> veil.Problem:
-    """The problem over pairs (state before, state), whose policies remember the state before."""
-    size, model = problem.num_states, problem.model
-    state = np.arange(size * size) % size
-    moves = np.zeros((size * size, problem.num_actions, size * size))
-    for pair, target in itertools.product(range(size * size), range(size)):
-        moves[pair, :, state[pair] * size + target] = model.transitions[state[pair], :, target]
-    start = np.zeros(size * size)
-    start[np.arange(size) * (size + 1)] = model.initial
-    emissions = problem.observer.emissions
-    observer = problem.observer.replace(emissions=emissions[..., state, :])
-    groups = {str(one): np.flatnonzero(state == one).tolist() for one in range(size)}
-    larger = veil.Model(moves, np.zeros((size * size, problem.num_actions)), start)
-    return veil.Problem(larger, observer, veil.Trajectory(groups), problem.horizon)
-
-
-def test_policies_that_remember() -> None:
-    """For policies that remember their own past the sum over times is an upper bound, and strict for some."""
-    excess = []
-    for seed in range(60):
-        problem, _ = random_problem(seed)
-        if problem.horizon < 2 or problem.num_actions < 2 or problem.num_states < 2:
-            continue
-        larger = with_predecessor(problem)
-        table = random_table(larger, np.random.default_rng([seed, 3]), False)
-        size = problem.num_states
-
-        def choice(path, _, table=table, size=size):
-            return table[path[-2 if len(path) > 1 else -1] * size + path[-1]]
-
-        runs = all_runs(problem, choice)
-        found = veil.opacity(larger, veil.MarkovPolicy(table), "exact")
-        assert found.bits == pytest.approx(hidden_bits(runs), abs=1e-12)
-        excess.append(sum_over_times(runs, problem.horizon) - found.bits)
-    assert len(excess) > 5
-    assert min(excess) > -1e-12
-    assert max(excess) > 1e-3
-
-
-def test_memories_of_policies() -> None:
-    """A memory of states, and a controller whose nodes the path does not tell, against the same as larger models."""
-    problem = random_problem(13)[0].replace(secret=veil.Trajectory())
-    assert min(problem.num_states, problem.num_actions, problem.horizon) >= 2
-    rng = np.random.default_rng(0)
-    size, actions, nodes = problem.num_states, problem.num_actions, 2
-    rows = distributions(rng, size * nodes, actions * nodes)
-    found = veil.opacity(problem, veil.MemoryPolicy(veil.Controller(nodes), rows), "exact")
-    state = np.repeat(np.arange(size), nodes)
-    moves = np.zeros((size * nodes, actions * nodes, size * nodes))
-    for action, node in itertools.product(range(actions), range(nodes)):
-        moves[:, action * nodes + node, node::nodes] = problem.model.transitions[state, action, :]
-    start = np.zeros(size * nodes)
-    start[::nodes] = problem.model.initial
-    emissions = problem.observer.emissions
-    emissions = np.repeat(emissions, nodes, axis=0)[:, state] if emissions.ndim == 3 else emissions[state]
-    larger = veil.Problem(
-        veil.Model(moves, np.zeros(moves.shape[:2]), start),
-        veil.Observer(emissions, sees_initial=problem.observer.sees_initial),
-        veil.Trajectory({str(one): np.flatnonzero(state == one).tolist() for one in range(size)}),
-        problem.horizon,
-    )
-    assert not problem.observer.sees_actions
-    assert found.bits == pytest.approx(veil.opacity(larger, veil.MarkovPolicy(rows), "exact").bits, abs=1e-12)
-    uniform = veil.opacity(problem, veil.MemoryPolicy.uniform(problem, veil.StateMemory(1)), "exact")
-    assert uniform.bits == pytest.approx(veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).bits, abs=1e-12)
-
-
 @pytest.mark.parametrize("horizon", [3, 5])
 def test_smart_meter(horizon: int) -> None:
     """The least leakage is half a bit a step, where all feasible amounts are drawn alike (Li, Khisti and Mahajan, 2018)."""
@@ -222,19 +110,6 @@ def test_a_large_model() -> None:
     assert found.bits == pytest.approx(1.0, abs=1e-12)  # parity tells the moves, not the start
     assert found.prior_bits == pytest.approx(5.0, abs=1e-12)
     assert veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "sampled", sequences=50).bits == pytest.approx(1.0)
-
-
-def test_observers_that_depend_on_time() -> None:
-    """An observer who receives the last observation alone, against all runs."""
-    problem = random_problem(13)[0].replace(secret=veil.Trajectory())
-    late = problem.replace(observer=problem.observer.replace(times="end"))
-    runs = all_runs(problem, lambda path, _: np.full(problem.num_actions, 1 / problem.num_actions))
-    last = merged(runs, lambda path, seen: (path, seen[-1])), merged(runs, lambda _, seen: seen[-1])
-    found = veil.opacity(late, veil.MarkovPolicy.uniform(late), "exact")
-    assert found.bits == pytest.approx(entropy(last[0]) - entropy(last[1]), abs=1e-12)
-    unrolled = late.unrolled()
-    again = veil.opacity(unrolled, veil.MarkovPolicy.uniform(unrolled), "exact")
-    assert again.bits == pytest.approx(found.bits, abs=1e-12)
 
 
 @in_blocks(12, 60, 12)

@@ -1,4 +1,4 @@
-"""Memories of what the observer receives: under every kind of observer, for every channel, and of a class of one's own."""
+"""Memories of what the observer receives: a class of one's own, infinite horizons, and playing."""
 
 import itertools
 from dataclasses import dataclass
@@ -7,28 +7,8 @@ import numpy as np
 import pytest
 
 import veil
-from tests.combinations.calls import ask
-from tests.combinations.cases import FEATURES, random_case
-from tests.seeds import looped, seeds
+from tests.seeds import looped
 from veil.policy.memories import Key, Memory, Numbers, Register, clock_key
-
-OBSERVERS = FEATURES["observer"]
-CALLS = ("opacity exact", "gradient exact", "joint_table", "expected_return", "player")
-
-
-@pytest.mark.parametrize("seed", seeds(1, 10))
-@pytest.mark.parametrize("memory", ["observations", "observations, no clock"])
-def test_every_answer_is_that_of_all_runs(memory: str, seed: int):
-    """Runs are listed with the events that the own observer emits; the agent holds the last of them, silent ones included."""
-    pairs = itertools.cycle(("none", "both", "untimed", "belief"))
-    for (observer, call), pair in zip(itertools.product(OBSERVERS, CALLS), pairs, strict=False):
-        features = {"observer": observer, "memory": memory, "pair": pair}
-        try:
-            ask(random_case(features, seed), call)
-        except Exception as error:
-            error.add_note(f"{features}, {call}, seed {seed}")
-            raise
-
 
 # A class of one's own, whose value does not tell the newest event
 

@@ -1,4 +1,4 @@
-"""Playing a policy with memory: frequencies, the agent's knowledge, and what cannot happen."""
+"""Playing a policy with memory: seeds, the agent's knowledge, and what cannot happen."""
 
 import itertools
 
@@ -6,119 +6,13 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
-from tests.marks import chequered
 from tests.policy.masked import masked_problem
-from veil.policy.memories import Controller, Mixture, ObservationMemory, StateMemory
+from veil.policy.memories import ObservationMemory, StateMemory
 from veil.policy.memory import MemoryPolicy
-from veil.policy.recall import recall
 
 
 def watched(horizon: int = 3, **changes) -> veil.Problem:
     return masked_problem(horizon).replace(agent_sees="state+observations", **changes)
-
-
-def simulate(problem: veil.Problem, policy: MemoryPolicy, generator: np.random.Generator, seed: int):
-    """One run of the models under the policy; yields (states, events, action) before each decision."""
-    table, observer = problem.secret_table, problem.observer
-    weights = np.ones(1) if table.weights is None else table.weights
-    k = int(generator.choice(len(weights), p=weights))
-    model = problem.models[k]
-    player = policy.start(problem, seed, model=k if table.agent_knows and len(problem.models) > 1 else None)
-    assert player.time == 0
-    state = int(generator.choice(problem.num_states, p=model.initial))
-    shown = None
-    if observer.sees_first:
-        shown = int(generator.choice(observer.num_observations, p=observer.emissions[state]))
-    states = [state]
-    events: list[str | tuple[str, str]] = [] if shown is None else [f"o{shown}"]
-    for time in range(problem.horizon):
-        given = f"s{state}" if seed % 2 else state
-        action = policy.act(given, None if shown is None else [shown, f"o{shown}"][seed % 2])
-        assert player.time == time + 1
-        yield k, tuple(states), tuple(events), time, action
-        row = model.matrices[action].toarray()[state]
-        state = int(generator.choice(problem.num_states, p=row / row.sum()))
-        emissions = observer.emissions[action, state] if observer.on_actions else observer.emissions[state]
-        shown = int(generator.choice(observer.num_observations, p=emissions / emissions.sum()))
-        events.append((f"a{action}", f"o{shown}") if observer.sees_actions else f"o{shown}")
-        states.append(state)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    chequered(
-        ["last", "automaton", "model"],
-        [name for name in MEMORIES if not isinstance(MEMORIES[name], Controller | Mixture)],
-    ),
-)
-def test_what_is_played_has_the_frequencies_of_the_table(kind: str, name: str):
-    """Rows are found by name from the whole past, as in the enumeration of runs."""
-    for fixed in ({"sees_actions": False}, {"sees_actions": True}):
-        (case,) = remembering_cases(1, kind, **fixed)
-        policy = random_policy(case.problem, MEMORIES[name], sparse=True)
-        names = Enumerator(case.spec, case.problem, policy)
-        generator = np.random.default_rng(4)
-        counts = np.zeros(policy.table.shape)
-        for seed in range(250):
-            for k, states, events, time, action in simulate(case.problem, policy, generator, seed):
-                counts[time if policy.timed else 0, names.number[names.row_name(k, states, events, 0)], action] += 1
-        total = counts.sum(axis=-1, keepdims=True)
-        assert total.sum() == 250 * case.problem.horizon
-        spread = np.sqrt(np.maximum(total, 1) * policy.table * (1 - policy.table))
-        assert (np.abs(counts - total * policy.table) <= 5 * spread + 3).all()
-        assert (counts[policy.table == 0] == 0).all()
-
-
-@pytest.mark.parametrize(
-    "memory", [Controller(2), Controller(3, clock=True), Controller(1), Mixture(2), Mixture(3, clock=True)]
-)
-def test_a_controller_plays_the_law_of_its_runs(memory: Controller | Mixture):
-    """Its nodes are not seen: the law of (states, actions) is compared, with the nodes summed out."""
-    cases = remembering_cases(20, "last", on_actions=False)
-    case = next(c for c in cases if c.spec.horizon >= 2 and c.problem.available.sum(axis=1).min() > 1)
-    problem, runs = case.problem, 3000
-    policy = random_policy(problem, memory)
-    generator = np.random.default_rng(5)
-    found: dict[tuple, int] = {}
-    for seed in range(runs):
-        steps = [(states[-1], action) for _, states, _, _, action in simulate(problem, policy, generator, seed)]
-        found[tuple(steps)] = found.get(tuple(steps), 0) + 1
-    expected = law_of_actions(problem, policy)
-    assert sum(expected.values()) == pytest.approx(1)
-    assert set(found) <= set(expected)
-    for key, chance in expected.items():
-        assert abs(found.get(key, 0) / runs - chance) <= 5 * np.sqrt(chance * (1 - chance) / runs) + 1e-3
-
-
-def law_of_actions(problem: veil.Problem, policy: MemoryPolicy) -> dict[tuple, float]:
-    """`P(s_0, a_0, …, s_{T-1}, a_{T-1})`, by the definition of a controller."""
-    names = {name: row for row, name in enumerate(MemoryPolicy.row_names(problem, policy.memory))}
-    nodes = recall(problem, policy.memory).register.nodes  # type: ignore[arg-type]
-    model, name = problem.model, recall(problem, policy.memory).register.name  # type: ignore[arg-type]
-    law: dict[tuple, np.ndarray] = {
-        (s,): p * np.eye(nodes)[0] for s, p in enumerate(model.initial) if p
-    }  # the last state is open; a vector over the node
-    result: dict[tuple, float] = {}
-    for time in range(problem.horizon):
-        following: dict[tuple, np.ndarray] = {}
-        for key, chance in law.items():
-            s = key[-1]
-            for a in range(problem.num_actions):
-                after = np.zeros(nodes)
-                for node in np.flatnonzero(chance):
-                    row = policy.table[time if policy.timed else 0, names[f"s{s} ({name(int(node))})"]]
-                    after += chance[node] * row[a * nodes : (a + 1) * nodes]
-                done = (*key[:-1], (s, a))
-                if time == problem.horizon - 1:
-                    if after.sum():
-                        result[done] = after.sum()
-                    continue
-                for n, p in enumerate(model.matrices[a].toarray()[s]):
-                    if p * after.sum():
-                        following[(*done, n)] = p * after
-        law = following
-    return result
 
 
 def test_the_same_seed_plays_the_same():

@@ -1,6 +1,5 @@
 """Constraints: what they mean, how they are resolved, in files, in the fingerprint, and bad ones refused."""
 
-import itertools
 import pickle
 from typing import Any, cast
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.seeds import in_blocks, looped
+from tests.seeds import looped
 from veil.problem.fingerprint import fingerprint
 
 
@@ -57,30 +56,6 @@ def test_named_rewards_of_a_model():
     entries = [("a", "go", "b", 1.0), ("b", "go", "b", 1.0)]
     made = veil.Model.from_entries(entries, {"gain": {"a": 1.0}, "energy": {("b", "go"): 2.0}}, "a")
     assert made.named_rewards["energy"].paid.tolist() == [[0.0], [2.0]]
-
-
-@in_blocks(3, 3, 3)
-@pytest.mark.parametrize("formula", ["G !bad", "F (bad & X good)", "good U bad", "O bad | last"])
-def test_values_against_a_sum_over_all_paths(seed: int, formula: str):
-    labels = {"bad": ["s2"], "good": ["s1", "s3"]}
-    limits = (veil.Return(min=-9, reward="energy"), veil.Probability(formula, max=1.0, labels=labels))
-    problem = make_problem(limits, seed, min_return=-9)
-    table = np.random.default_rng(seed).dirichlet(np.ones(2), size=(3, 4))
-    found = [one.value for one in veil.constraint_values(problem, veil.TimedPolicy(table))]
-    model, rewards, read = problem.model, problem.model.named_rewards, veil.Formula(formula)
-    expected = np.zeros(3)
-    for path in itertools.product(range(4), repeat=4):
-        run = [[name for name, where in labels.items() if f"s{state}" in where] for state in path]
-        for actions in itertools.product(range(2), repeat=3):
-            steps = list(zip(path, actions, strict=False))
-            chance = model.initial[path[0]]
-            for time, (state, action) in enumerate(steps):
-                chance *= table[time, state, action] * model.transitions[state, action, path[time + 1]]
-            paid = [
-                sum(rewards[name].paid[step] for step in steps) + rewards[name].terminal[path[-1]] for name in rewards
-            ]
-            expected += chance * np.array([*paid, read.holds(run)])
-    assert np.allclose(found, expected, atol=1e-12)
 
 
 def test_the_rows_of_a_policy_are_what_the_agent_knows():

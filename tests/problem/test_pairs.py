@@ -1,13 +1,11 @@
-"""Pairs (secret, observer) beside a problem's own: values, files, fingerprints, refusals."""
+"""Pairs (secret, observer) beside a problem's own: files, fingerprints, refusals."""
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 import veil
-from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
 from tests.seeds import in_blocks
 from veil.formats.scenario.load import read_scenario
@@ -21,23 +19,6 @@ def with_pairs(seed: int) -> veil.Problem:
     first = veil.InitialState()
     pairs = [veil.Pair("other", two, min=0.1), veil.Pair("start", secret=first), veil.Pair("both", two, first, max=1.5)]
     return problem.replace(pairs=pairs)
-
-
-@in_blocks(4, 4, 4)
-def test_each_pair_is_worth_what_it_is_alone(seed: int) -> None:
-    """The value of a pair is that of a problem with its secret and its observer, and the own pair is not touched by others."""
-    problem = with_pairs(seed)
-    policy = veil.MarkovPolicy(distributions(np.random.default_rng([seed, 7]), 3, 2))
-    own = problem.replace(pairs=())
-    found = veil.pair_values(problem, policy, "exact")
-    for pair, value in zip(problem.pairs, found, strict=True):
-        alone = own.replace(observer=pair.observer or own.observer, secret=pair.secret or own.secret)
-        assert value.bits == veil.opacity(alone, policy, "exact").bits
-        assert problem.only(pair.name).pairs == ()
-        low, high = pair.min or 0.0, np.inf if pair.max is None else pair.max
-        assert value.met == (low <= value.bits <= high)
-    assert veil.opacity(problem, policy, "exact") == veil.opacity(own, policy, "exact")
-    assert problem.only("own") == own
 
 
 @in_blocks(3, 3, 3)
@@ -79,48 +60,6 @@ def test_what_is_refused() -> None:
     whole = problem.replace(pairs=[pair])
     with pytest.raises(veil.InputError, match="there is no pair 'b'"):
         whole.only("b")
-
-
-def test_a_policy_that_acts_on_what_one_observer_sees() -> None:
-    """Measured against another observer, whose observations it does not read: over all runs, one by one."""
-    problem, two = random_case(1)
-    whole = problem.replace(
-        pairs=[veil.Pair("a", two)], agent_sees="state+observations", horizon=3, secret=veil.LastState({0})
-    )
-    uniform = veil.MemoryPolicy.uniform(whole, veil.ObservationMemory(1))
-    rng = np.random.default_rng(3)
-    policy = veil.MemoryPolicy(uniform.memory, rng.dirichlet(np.ones(whole.num_actions), uniform.table.shape[:2]))
-    rows = {name: number for number, name in enumerate(veil.MemoryPolicy.row_names(whole, policy.memory))}
-    model, law = whole.model, dict[tuple[tuple[int, ...], bool], float]()
-
-    def go(time: int, state: int, chance: float, seen: tuple[int, ...]) -> None:
-        for own, other in product(range(whole.observer.num_observations), range(two.num_observations)):
-            here = chance * whole.observer.emissions[state, own] * two.emissions[state, other]
-            if here == 0:
-                continue
-            if time == whole.horizon:
-                key = (*seen, other), state == 0
-                law[key] = law.get(key, 0.0) + here
-                continue
-            row = policy.table[time, rows[f"{model.states[state]} (seen {whole.observer.observations[own]})"]]
-            for action, there in product(range(whole.num_actions), range(whole.num_states)):
-                after = here * row[action] * model.transitions[state, action, there]
-                if after > 0:
-                    go(time + 1, there, after, (*seen, other))
-
-    for state in range(whole.num_states):
-        go(0, state, float(model.initial[state]), ())
-    totals = dict[tuple[int, ...], float]()
-    for (seen, _), chance in law.items():
-        totals[seen] = totals.get(seen, 0.0) + chance
-    bits = -sum(chance * np.log2(chance / totals[seen]) for (seen, _), chance in law.items())
-    assert veil.pair_values(whole, policy)[0].bits == pytest.approx(bits, abs=1e-12)
-    proven = veil.certify(whole, policy, 5, hide="a", progress=False)
-    assert proven.pairs[0].lower <= bits <= proven.upper + 1e-9
-    assert proven.pairs[0].lower == pytest.approx(bits, abs=1e-6)
-    veil.verify(proven, whole, policy)
-    found = veil.solve(whole, memory=veil.ObservationMemory(1), iterations=3, time_limit=20, certificate=False)
-    assert found.pairs[0].bits == pytest.approx(veil.opacity(whole, found.policy, pair="a").bits, abs=1e-9)
 
 
 def test_a_scenario_with_pairs() -> None:

@@ -260,7 +260,7 @@ class _Parts:
 def _acting(problem: "Problem", parts: _Parts) -> "Policy":
     """The policy; one of a result folder that is there and is no policy of the problem does not bear out the certificate."""
     from ..common.errors import CertificateError, PolicyFileError, VeilError
-    from ..common.files import check_ordinary
+    from ..common.files import check_ordinary, reason
 
     policy = str(parts.policy)
     if parts.result is None or Path(policy) != parts.result.folder / POLICY_FILE:
@@ -268,7 +268,7 @@ def _acting(problem: "Problem", parts: _Parts) -> "Policy":
     try:
         check_ordinary(policy)
     except OSError as error:
-        raise PolicyFileError(f"{policy} cannot be read: {error.strerror}") from None
+        raise PolicyFileError(f"{policy} cannot be read: {reason(error)}") from None
     try:
         return open_policy(problem, policy)
     except VeilError as error:

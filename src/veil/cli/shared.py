@@ -369,11 +369,8 @@ def write_text(path: Path, text: str, *, force: bool, marker: str = "") -> None:
 
     `force`: a file may be replaced, if it contains the marker.
     """
-    from ..common.errors import InputError
-    from ..common.files import write_whole
+    from ..common.files import file_errors, write_whole
 
     check_free(path, force=force)
-    try:
+    with file_errors(path, "cannot be written"):
         write_whole(path, text.encode(), marker=marker.encode())
-    except OSError as error:
-        raise InputError(str(path), [f"cannot be written: {error.strerror or error}"]) from None

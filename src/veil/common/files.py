@@ -8,9 +8,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .errors import InputError
+
 _PART = 2**20  # bytes read at a time: one call would allocate the limit, not the size of the file
 LARGEST_FILE = 2**32
 """Bytes of a file of a result folder, far above what fits the memory of a solve."""
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read or written."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+@contextmanager
+def file_errors(path: object, message: str) -> Iterator[None]:
+    """Raise `InputError` about a path, with a message and the reason, if a file cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(path), [f"{message}: {reason(error)}"]) from None
 
 
 def check_replaceable(path: str | Path, marker: bytes = b"") -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.errors import ModelFileError
-from ..common.files import write_whole
+from ..common.files import reason, write_whole
 
 END = ""
 _PART = 2**20
@@ -35,7 +35,7 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
             hint = f": {remedy}" if remedy else ""
             raise ModelFileError(path, f"it has {size:,} bytes, expected at most {most_bytes:,}{hint}")
     except OSError as error:
-        raise ModelFileError(path, f"it cannot be read: {error.strerror}") from None
+        raise ModelFileError(path, f"it cannot be read: {reason(error)}") from None
     except ValueError as error:
         if isinstance(error, ModelFileError):
             raise
@@ -56,7 +56,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     try:
         write_whole(path, content.encode("utf-8") if isinstance(content, str) else content)
     except OSError as error:
-        raise ModelFileError(path, f"it cannot be written: {error.strerror}") from None
+        raise ModelFileError(path, f"it cannot be written: {reason(error)}") from None
 
 
 def is_whole(token: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.errors import InputError
-from ..common.files import write_whole
+from ..common.files import reason, write_whole
 from ..common.text import aligned
 from ..common.values import Value
 from ..formats.documents import json_text
@@ -98,7 +98,7 @@ class Fitted(Value):
                 write_whole(folder / name, (staging / name).read_bytes())
             write_whole(folder / DOCUMENT, json_text(self.document()).encode())
         except OSError as error:
-            raise InputError(str(folder), [f"the fit cannot be written: {error.strerror or error}"]) from None
+            raise InputError(str(folder), [f"the fit cannot be written: {reason(error)}"]) from None
         finally:
             if staging is not None:
                 shutil.rmtree(staging, ignore_errors=True)

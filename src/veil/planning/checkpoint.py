@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ..common.errors import CheckpointError
-from ..common.files import check_ordinary, write_whole
+from ..common.files import check_ordinary, reason, write_whole
 from ..common.text import parse_json
 
 _FORMAT = "veil-checkpoint-1"
@@ -63,7 +63,7 @@ class Checkpoint:
         try:
             write_whole(self.path, content, marker=_MARKER)
         except OSError as error:
-            raise CheckpointError(f"cannot write the checkpoint {self.path}: {error.strerror}") from error
+            raise CheckpointError(f"cannot write the checkpoint {self.path}: {reason(error)}") from error
         self._last = clock.monotonic()
 
 

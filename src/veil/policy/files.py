@@ -7,7 +7,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ..common.errors import PolicyFileError
-from ..common.files import check_ordinary, write_whole
+from ..common.files import check_ordinary, reason, write_whole
 
 _FORMAT = "veil-policy-1"
 
@@ -19,7 +19,7 @@ def save_table(path: str | Path, kind: str, table: np.ndarray) -> None:
     try:
         write_whole(path, content, marker=_FORMAT.encode())
     except OSError as error:
-        raise PolicyFileError(f"cannot write policy to {path}: {error.strerror}") from error
+        raise PolicyFileError(f"cannot write policy to {path}: {reason(error)}") from error
 
 
 def read_table(path: str | Path) -> tuple[str, np.ndarray]:

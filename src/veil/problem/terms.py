@@ -7,6 +7,7 @@ so that values and gradients come the same way as those of bounds; bits hidden i
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 from ..common.errors import InputError
 from ..common.suggest import suggestion
@@ -16,8 +17,12 @@ from .problem import Problem
 from .secrets.holds import Holds
 from .secrets.secret import State
 
-_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_NAME = re.compile(r"[^\s+\-*·()]+")
+_TERM = re.compile(
+    r"""\s*(?P<sign>[+\-−]?)\s*
+    (?:(?P<factor>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*[*·]?\s*)?
+    (?P<name>[PH]\(|[^\s+\-*·()]+)?""",
+    re.VERBOSE,
+)
 _MOST = 50  # terms
 _LIKE = "expected a sum such as '-0.1*energy + P(F goal)'"
 
@@ -48,59 +53,38 @@ def read_terms(text: str) -> tuple[Term, ...]:
     """
     found: list[Term] = []
     place = 0
-    while True:
-        sign, place = _sign(text, place, first=not found)
-        if place == len(text) and found and sign is None:
-            return tuple(found)
-        factor, place = _factor(text, place)
-        name, after = _name(text, place)
-        found.append(Term((sign or 1.0) * factor, name, place + 1))
+    while place < len(text.rstrip()) or not found:
+        head = _TERM.match(text, place)
+        assert head is not None  # every part of it may be empty
+        if found and not head["sign"]:
+            _refuse(head.end("sign"), f"found {text[head.end('sign')]!r}, expected + or - between terms")
+        name, begin = head["name"], head.start("name")
+        if name is None:
+            _refuse(head.end(), f"found {repr(text[head.end()]) if head.end() < len(text) else 'the end'}, {_LIKE}")
+        place = head.end()
+        if name in ("P(", "H("):
+            place = _closed(text, head.end())
+        factor = float(head["factor"] or 1.0)
+        if factor == float("inf"):
+            _refuse(head.start("factor"), f"the factor {head['factor']} is not a finite number")
+        found.append(Term(-factor if head["sign"] in ("-", "−") else factor, text[begin:place], begin + 1))
         if len(found) > _MOST:
             raise InputError("task", [f"it has more than {_MOST} terms, too many for a sum"])
-        place = after
+    return tuple(found)
 
 
-def _sign(text: str, place: int, *, first: bool) -> tuple[float | None, int]:
-    place = _skipped(text, place)
-    if place < len(text) and text[place] in "+-−":
-        return (1.0 if text[place] == "+" else -1.0), _skipped(text, place + 1)
-    if place < len(text) and not first:
-        raise InputError("task", [f"column {place + 1}: found {text[place]!r}, expected + or - between terms"])
-    return None, place
+def _closed(text: str, begin: int) -> int:
+    """Where the bracket that opened before `begin` has been closed."""
+    depth = 1
+    for end in range(begin, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        if depth == 0:
+            return end + 1
+    _refuse(begin - 1, "this ( is never closed, expected P(formula) or H(pair)")
 
 
-def _factor(text: str, place: int) -> tuple[float, int]:
-    number = _NUMBER.match(text, place)
-    if number is None:
-        return 1.0, place
-    after = _skipped(text, number.end())
-    if after < len(text) and text[after] in "*·":
-        after = _skipped(text, after + 1)
-    value = float(number[0])
-    if value == float("inf"):
-        raise InputError("task", [f"column {place + 1}: the factor {number[0]} is not a finite number"])
-    return value, after
-
-
-def _name(text: str, place: int) -> tuple[str, int]:
-    if text.startswith(("P(", "H("), place):
-        depth = 0
-        for end in range(place + 1, len(text)):
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
-            if depth == 0:
-                return text[place : end + 1], end + 1
-        raise InputError("task", [f"column {place + 2}: this ( is never closed, expected P(formula) or H(pair)"])
-    name = _NAME.match(text, place)
-    if name is None:
-        what = repr(text[place]) if place < len(text) else "the end"
-        raise InputError("task", [f"column {place + 1}: found {what}, {_LIKE}"])
-    return name[0], name.end()
-
-
-def _skipped(text: str, place: int) -> int:
-    while place < len(text) and text[place].isspace():
-        place += 1
-    return place
+def _refuse(place: int, message: str) -> NoReturn:
+    raise InputError("task", [f"column {place + 1}: {message}"])
 
 
 def with_task(problem: Problem, text: str | None) -> Problem:

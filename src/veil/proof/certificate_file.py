@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ..common.errors import CertificateError, CertificateFileError
-from ..common.files import check_replaceable, read_whole, write_whole
+from ..common.files import check_replaceable, read_whole, reason, write_whole
 from ..common.text import parse_json
 from .certificate import Certificate
 from .claims import ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
@@ -62,7 +62,7 @@ def save_certificate(certificate: Certificate, path: str | Path) -> None:
         if old is not None and old != name:
             (path.parent / old).unlink(missing_ok=True)
     except OSError as error:
-        raise CertificateError(f"cannot write the certificate to {path}: {error.strerror}") from error
+        raise CertificateError(f"cannot write the certificate to {path}: {reason(error)}") from error
 
 
 def load_certificate(path: str | Path) -> Certificate:
@@ -130,7 +130,7 @@ def _read_head(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise CertificateFileError(f"there is no certificate {path}") from None
     except OSError as error:
-        raise CertificateFileError(f"{path} cannot be read: {error.strerror}") from None
+        raise CertificateFileError(f"{path} cannot be read: {reason(error)}") from None
     except ValueError as error:
         raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
     found = cast(dict[str, Any], head) if isinstance(head, dict) else {}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import CertificateError, CertificateFileError, InputError
-from ..common.files import read_whole
+from ..common.files import read_whole, reason
 from ..common.values import same
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
@@ -85,7 +85,7 @@ def verify_files(
     try:
         content = read_whole(problem)
     except OSError as error:
-        raise CertificateFileError(f"{problem} cannot be read: {error.strerror}") from None
+        raise CertificateFileError(f"{problem} cannot be read: {reason(error)}") from None
     record = read_record(content)
     found = check(certificate, record, read_agent(policy), certificate.register, draws, clock)
     check_words(certificate, record)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..common.errors import InputError
-from ..common.files import read_whole
+from ..common.files import read_whole, reason
 from ..common.settings import Given
 from ..common.text import parse_json
 from ..formats.results.curve import FORMAT as CURVE
@@ -89,7 +89,7 @@ def read_curve(problem: Problem, given: Frontier | str | Path) -> Curve:
     try:
         text = read_whole(path, _MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), [f"it cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
+        raise InputError(str(path), [f"it cannot be read: {reason(error)}"]) from None
     try:
         rows, policy_class = _of_csv(text) if path.suffix == ".csv" else _of_json(path, text, problem)
         if rows and "value" in rows[0]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..common.errors import InputError
+from ..common.files import file_errors
 from ..formats.results.folder import Result
 from ..planning.solution import Solution
 from ..problem.problem import Problem
@@ -42,10 +42,8 @@ def write_figures(
         curve = read_curve(problem, frontier)
         made["frontier"] = plot.frontier(curve.points, found, curve.bounds)
     folder = Path(folder)
-    try:
+    with file_errors(folder, "the folder cannot be made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(str(folder), [f"the folder cannot be made: {error.strerror or error}"]) from None
     for name, figure in made.items():
         plot.save(figure, folder / f"{name}.{ending}")
     return [folder / f"{name}.{ending}" for name in made]

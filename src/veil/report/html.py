@@ -12,8 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..common.clock import Clock
-from ..common.errors import InputError, TooLargeError
-from ..common.files import write_whole
+from ..common.errors import TooLargeError
+from ..common.files import file_errors, write_whole
 from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
 from ..measure.attack import attack
@@ -80,10 +80,8 @@ def write_report(
         seed=seed,
         time_limit=time_limit,
     )
-    try:
+    with file_errors(path, "the report cannot be written there"):
         write_whole(path, text.encode("utf-8", "replace"), marker=_MARKER)
-    except OSError as error:
-        raise InputError(str(path), [f"the report cannot be written there: {error.strerror or error}"]) from None
 
 
 def make_report(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.errors import InputError
-from ..common.files import write_whole
+from ..common.files import file_errors, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +112,5 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # a name in a script the font lacks
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
         figure.savefig(content, format=ending, dpi=300, metadata=_METADATA[ending])
-    try:
+    with file_errors(path, "it cannot be written"):
         write_whole(path, content.getvalue(), marker=b"veil")
-    except OSError as error:
-        raise InputError(str(path), [f"it cannot be written: {error.strerror or error}"]) from None

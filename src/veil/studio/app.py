@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..common.errors import VeilError
+from ..common.files import reason
 from .routes import ROUTES, Refused, text_of
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def _say_wrong(request: Request, error: Exception) -> Response:
 
 
 def _say_full(request: Request, error: Exception) -> Response:
-    return _json(507, {"error": f"the studio's folder cannot be written: {getattr(error, 'strerror', '') or error}"})
+    return _json(507, {"error": f"the studio's folder cannot be written: {reason(error)}"})
 
 
 def _say_unknown(request: Request, error: Exception) -> Response:

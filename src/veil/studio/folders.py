@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, ValidationError
 
 from ..common.errors import InputError
-from ..common.files import write_whole
+from ..common.files import reason, write_whole
 from ..common.text import read_json
 from ..formats.documents import Part, json_text, refuse_document
 
@@ -74,4 +74,4 @@ def read_run(folder: Path) -> RunDocument:
     except ValidationError as error:
         refuse_document(str(path), error)
     except (OSError, ValueError) as error:
-        raise InputError(str(path), [f"it cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
+        raise InputError(str(path), [f"it cannot be read: {reason(error)}"]) from None

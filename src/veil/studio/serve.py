@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Protocol
 
 from ..common.errors import InputError
+from ..common.files import file_errors, reason
 from .own import open_own
 from .server import HOST, StudioServer
 from .state import Studio, read_source
@@ -41,12 +42,10 @@ def serve(folder: Path, scenario: str | None, *, port: int, opens: bool, tell: T
             page.unlink(missing_ok=True)  # its link was used
             tell(address, first=False)
 
-        try:
+        with file_errors(folder, "it cannot be written"):
             studio.open(scenario)
             server = _bound(studio, port, told)
             studio.keep_port(server.port)
-        except OSError as error:
-            raise InputError(str(folder), [f"it cannot be written: {error.strerror or error}"]) from None
         tell(server.address, first=True)
         try:
             if opens:
@@ -62,7 +61,7 @@ def _bound(studio: Studio, port: int, told: Callable[[str], None]) -> StudioServ
         try:
             return StudioServer(studio, wanted, told)
         except OSError as error:
-            words = f"{HOST}:{wanted} cannot be used: {error.strerror or error}"
+            words = f"{HOST}:{wanted} cannot be used: {reason(error)}"
             if port:
                 raise InputError("--port", [f"{words}; leave --port out for a free one"]) from None
             if wanted:

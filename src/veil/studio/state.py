@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..common.errors import InputError
-from ..common.files import locked, write_whole
+from ..common.files import file_errors, locked, write_whole
 from ..common.text import read_json
 from .events import Events
 from .own import check_own
@@ -66,15 +66,13 @@ class Studio:
         self.port = 0
         self.edition = 0
         self._source: dict[str, str] = {}
-        try:
+        with file_errors(self.folder, "it cannot be used"):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             check_own(self.folder)
             if not (self.folder / _STATE).exists() and any(self.folder.iterdir()):
                 raise InputError(str(self.folder), ["it holds something else than a studio: choose another folder"])
             self._read()
             self.runs = Runs(self.folder / _RUNS, self.events)
-        except OSError as error:
-            raise InputError(str(self.folder), [f"it cannot be used: {error.strerror or error}"]) from None
 
     def _read(self) -> None:
         path = self.folder / _STATE

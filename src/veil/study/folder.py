@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError
-from ..common.files import locked, write_whole
+from ..common.files import file_errors, locked, reason, write_whole
 from ..common.text import parse_json, read_json
 from ..formats.documents import json_text
 from ..formats.results.folder import DOCUMENT
@@ -89,25 +89,21 @@ class StudyFolder:
 
         **Raises:** `InputError` where that cannot be.
         """
-        try:
+        with file_errors(self.path, "the study cannot be written"):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(str(self.path), [f"the study cannot be written: {error.strerror or error}"]) from None
 
     def prepare(self, study: Study) -> None:
         """Write the manifest; only the driver that holds the lock may.
 
         **Raises:** `InputError` where that cannot be, or the folder holds something else.
         """
-        try:
+        with file_errors(self.path, "the study cannot be written"):
             if any(self.path.iterdir()) and not (self.path / MANIFEST).is_file():
                 raise InputError(str(self.path), ["it holds something else than a study: choose another folder"])
             for name in (_RUNS, _CHECKPOINTS):
                 (self.path / name).mkdir(parents=True, exist_ok=True)
             content = json_text(manifest(study)).encode()
             write_whole(self.path / MANIFEST, content, marker=b"veil-study-")
-        except OSError as error:
-            raise InputError(str(self.path), [f"the study cannot be written: {error.strerror or error}"]) from None
 
     def manifest(self) -> dict[str, Any]:
         """The manifest of the study that was run here last; raises `InputError` where there is none."""
@@ -117,7 +113,7 @@ class StudyFolder:
             if not isinstance(found, dict) or found.get("format") != FORMAT:
                 raise ValueError(f"its format is not {FORMAT}")
         except OSError as error:
-            raise InputError(str(path), [f"no study can be read: {error.strerror or error}"]) from None
+            raise InputError(str(path), [f"no study can be read: {reason(error)}"]) from None
         except ValueError as error:
             raise InputError(str(path), [f"it is not the manifest of a study: {error}"]) from None
         return found

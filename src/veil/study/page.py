@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..common.errors import InputError
-from ..common.files import write_whole
+from ..common.files import file_errors, write_whole
 from ..report.style import number_text, save_figure
 from .analysis import Effect, effects, is_seed, levels, usable
 from .figures import study_figures
@@ -51,10 +51,8 @@ def write_study_report(result: StudyResult, quantity: str = "bits") -> list[Path
             written.append(path)
         shown.append((_CAPTIONS[name], _inline(written[-2])))
     page = _page(result, rows, quantity, shown)
-    try:
+    with file_errors(result.folder, "the report cannot be written"):
         write_whole(result.folder / REPORT, page.encode("utf-8", "replace"), marker=_MARKER)
-    except OSError as error:
-        raise InputError(str(result.folder), [f"the report cannot be written: {error.strerror or error}"]) from None
     return [result.folder / REPORT, *written]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError
-from ..common.files import write_whole
+from ..common.files import file_errors, write_whole
 from ..common.text import csv_cell, parse_json
 from ..formats.results.document import decoded
 from ..formats.results.folder import DOCUMENT, read_result
@@ -129,13 +129,11 @@ class StudyResult:
     def write_table(self) -> list[Path]:
         """Write `table.csv`, and `table.parquet` where pyarrow is installed; returns the paths."""
         rows = list(self.rows())
-        try:
+        with file_errors(self.folder, "the table cannot be written"):
             write_whole(self.folder / TABLE, _csv(self.columns, rows), marker=b"key,")
             parquet = _parquet(self.columns, rows)
             if parquet is not None:
                 write_whole(self.folder / PARQUET, parquet, marker=b"PAR1")
-        except OSError as error:
-            raise InputError(str(self.folder), [f"the table cannot be written: {error.strerror or error}"]) from None
         return [self.folder / name for name in (TABLE, PARQUET) if name == TABLE or parquet is not None]
 
     def set_aside_damaged(self) -> list[str]:

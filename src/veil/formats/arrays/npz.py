@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from ...common.errors import ModelFileError
-from ...common.files import check_ordinary
+from ...common.files import check_ordinary, reason
 
 LIMIT_BYTES = 2**26  # of all arrays together, for a small file; a larger file may hold 16 times its own size
 NUMBERS, TEXT = "fiub", "U"
@@ -56,7 +56,7 @@ def read_arrays(
     except ModelFileError:
         raise
     except OSError as error:
-        raise ModelFileError(path, f"it cannot be read: {error.strerror or error}") from None
+        raise ModelFileError(path, f"it cannot be read: {reason(error)}") from None
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError, OverflowError, MemoryError) as error:
         raise ModelFileError(path, f"it cannot be read as a NumPy .npz file: {str(error)[:200]}") from None
     except (TypeError, KeyError, IndexError, AttributeError, AssertionError) as error:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from ...common.errors import MissingExtraError, ModelFileError
+from ...common.files import reason
 
 MOST_PIXELS = 2**24
 _MOST_PLAIN = 2**21  # pixels written as decimal numbers, which take far more memory
@@ -98,7 +99,7 @@ def _read_pgm(path: Path) -> Float[np.ndarray, "rows columns"]:
                     raise ModelFileError(path, f"it is a plain PGM of more than {_MOST_PLAIN:,} pixels: save it as P5")
                 values = _plain_values(file.read(8 * rows * columns + _LONGEST_HEADER), path)
     except OSError as error:
-        raise ModelFileError(path, f"it cannot be read: {error.strerror or error}") from None
+        raise ModelFileError(path, f"it cannot be read: {reason(error)}") from None
     if len(values) < rows * columns:
         raise ModelFileError(
             path, f"it has {len(values):,} pixels, expected {columns:,} × {rows:,} = {rows * columns:,}"

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from ...common.errors import MissingExtraError, ModelFileError, TooLargeError
+from ...common.files import reason
 from . import child
 from .flat import Flat
 
@@ -36,7 +37,7 @@ def build(path: str | Path, text: str, constants: str, time_limit: float, memory
     except subprocess.TimeoutExpired:
         raise _too_large(path, f"{time_limit:g} s", "time_limit", time_limit) from None
     except OSError as error:
-        raise ModelFileError(path, f"it cannot be handed to Storm: {error.strerror or error}") from None
+        raise ModelFileError(path, f"it cannot be handed to Storm: {reason(error)}") from None
     if isinstance(found, Flat):
         return found
     kind, words = found

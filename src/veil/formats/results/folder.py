@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ...common.checks import Defects
 from ...common.errors import InputError, TooLargeError
-from ...common.files import check_replaceable, locked, read_whole, write_whole
+from ...common.files import check_replaceable, file_errors, locked, read_whole, reason, write_whole
 from ...planning.solution import History, Solution
 from ...policy.markov import MarkovPolicy
 from ...policy.policy import Policy
@@ -159,7 +159,7 @@ def write_result(
         document = _write_files(staging, folder, problem, solution, origin or Origin())
         _publish(folder, staging, document)
     except OSError as error:
-        raise InputError(str(folder), [f"the result cannot be written: {error.strerror or error}"]) from error
+        raise InputError(str(folder), [f"the result cannot be written: {reason(error)}"]) from error
     finally:
         if staging is not None:
             shutil.rmtree(staging, ignore_errors=True)
@@ -181,15 +181,13 @@ def check_writable(folder: str | Path) -> None:
     Called before a long search.
     """
     folder = Path(os.path.abspath(folder))
-    try:
+    with file_errors(folder, "the result cannot be written"):
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(None, "it exists and is not a directory")
         place = next(parent for parent in folder.parents if parent.exists())
         os.rmdir(_staging(place, folder.name))
         if folder.exists():
             _check_own(folder, _MARKERS)
-    except OSError as error:
-        raise InputError(str(folder), [f"the result cannot be written: {error.strerror or error}"]) from None
 
 
 def check_rerun(folder: str | Path, question: Mapping[str, object]) -> None:
@@ -226,7 +224,7 @@ def read_result(path: str | Path, *, check_files: bool = True) -> Result:
     try:
         document = ResultDocument.model_validate_json(read_whole(document_path, _MOST_BYTES))
     except OSError as error:
-        raise InputError(subject, [f"no result can be read: {error.strerror or error}"]) from None
+        raise InputError(subject, [f"no result can be read: {reason(error)}"]) from None
     except ValidationError as error:
         refuse_document(subject, error)
     if check_files:
@@ -244,7 +242,7 @@ def _check_files(folder: Path, document: ResultDocument) -> None:
             if hashlib.sha256(read_whole(folder / name)).hexdigest() != expected:
                 defects.add(f"{name} does not match its hash in {DOCUMENT}: solve again")
         except OSError as error:
-            defects.add(f"{name} is listed in {DOCUMENT} and cannot be read: {error.strerror}")
+            defects.add(f"{name} is listed in {DOCUMENT} and cannot be read: {reason(error)}")
     defects.raise_if_any()
 
 
@@ -306,7 +304,7 @@ def _check_own(folder: Path, names: Iterable[str]) -> None:
         try:
             check_replaceable(folder / name, _MARKERS.get(name, b"veil-certificate-"))
         except OSError as error:
-            raise OSError(error.errno, f"{name}: {error.strerror}") from None
+            raise OSError(error.errno, f"{name}: {reason(error)}") from None
 
 
 def _replace(folder: Path, staging: Path, document: ResultDocument) -> None:

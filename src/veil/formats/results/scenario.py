@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...common.errors import InputError, VeilError
-from ...common.files import read_whole, write_whole
+from ...common.files import read_whole, reason, write_whole
 from ...problem.fingerprint import fingerprint
 from ...problem.problem import Problem
 from ..gallery import GALLERY, scenario_text
@@ -78,7 +78,7 @@ def read_problem_text(folder: Path, name: str) -> Problem:
     try:
         text = read_whole(path, MOST_MODEL_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), [f"it cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
+        raise InputError(str(path), [f"it cannot be read: {reason(error)}"]) from None
     return read_scenario(text, source=str(path), name=name, folder=folder).problem
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
+from ...common.files import reason
 from ...common.suggest import suggestion
 from ..imported import changed_model
 from ..registry import find_format, read_model
@@ -84,8 +85,7 @@ def inside(given: str, folder: Path, allow_outside: bool, defects: Defects) -> P
             return None
         status = os.stat(target)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        defects.add(f"{shown(given)} cannot be read ({reason}), expected a model file")
+        defects.add(f"{shown(given)} cannot be read ({reason(error)}), expected a model file")
         return None
     if not stat.S_ISREG(status.st_mode):
         defects.add(f"{shown(given)} is not a file, expected a model file")

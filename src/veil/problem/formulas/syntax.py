@@ -3,33 +3,34 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NoReturn
 
-from ...common.errors import InputError
+from ...common.expressions import QUOTED, Language, Part
 
-UNARY = {"!": "not", "X": "next", "WX": "weak next", "F": "finally", "G": "globally",
-         "Y": "yesterday", "O": "once", "H": "historically"}  # fmt: skip
-BINARY = {"U": "until", "R": "release", "S": "since"}
+UNARY = ("!", "X", "WX", "F", "G", "Y", "O", "H")
+BINARY = ("U", "R", "S")
 FUTURE = frozenset({"X", "WX", "F", "G", "U", "R", "last"})
 PAST = frozenset({"Y", "O", "H", "S"})
 CONSTANTS = ("true", "false", "last")
 
-_MOST_CHARACTERS = 10_000
-_MOST_DEPTH = 80  # of brackets inside each other: far above what is written by hand, and within Python's own limit
 _MOST_NESTED = 300  # of operators inside each other
-_TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<quoted>"[^"]*"|'[^']*')
+_LANGUAGE = Language(
+    "formula",
+    "F (badge & X F vault)",
+    re.compile(
+        rf"""\s*(?:{QUOTED}
   | (?P<compare>[A-Za-z_][\w.]*\s*(?:<=|>=|!=|==|=|<(?!->?)|>)\s*-?[\w.]+)
   | (?P<word>[A-Za-z_][\w.]*)
   | (?P<sign><->|->|&&|\|\||[&|!~()])
   )""",
-    re.VERBOSE,
+        re.VERBOSE,
+    ),
+    alike={"&&": "&", "||": "|", "~": "!", "and": "&", "or": "|", "not": "!"},
+    prefix=dict.fromkeys(UNARY, 6),
+    infix={"<->": 1, "->": 2, "|": 3, "&": 4, **dict.fromkeys((*BINARY, "W"), 5)},
+    to_the_right=("->", *BINARY, "W"),  # a -> b -> c is a -> (b -> c)
+    operand="a proposition, a unary operator or '('",
+    operator="an operator such as & or U",
 )
-_SIGNS = {"&&": "&", "||": "|", "~": "!"}
-_WORDS = {"and": "&", "or": "|", "not": "!", "W": "W"}
-_LEVELS = ({"<->"}, {"->"}, {"|"}, {"&"}, {"U", "R", "W", "S"})  # from the weakest binding to the strongest
-_RIGHT = {"->", "U", "R", "W", "S"}  # a -> b -> c is a -> (b -> c)
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,8 @@ class Node:
 
     def __str__(self) -> str:
         if self.operator == "prop":
-            plain = re.fullmatch(r"[A-Za-z_][\w.]*", self.name) and self.name not in {
-                *UNARY,
-                *BINARY,
-                *_WORDS,
-                *CONSTANTS,
-            }
+            taken = {*UNARY, *BINARY, "W", *_LANGUAGE.alike, *CONSTANTS}
+            plain = re.fullmatch(r"[A-Za-z_][\w.]*", self.name) and self.name not in taken
             return self.name if plain else f'"{self.name}"'
         if not self.parts:
             return self.operator
@@ -94,117 +91,27 @@ def parse(text: str) -> Node:
 
     **Raises:** `InputError` naming the column, what was found there and what was expected.
     """
-    return _Parser(text).formula()
+    nodes: list[Node] = []
+    for part in _LANGUAGE.parse(text):
+        if part.kind == "prefix":
+            nodes.append(Node(part.text, (nodes.pop(),)))
+        elif part.kind == "infix":
+            second, first = nodes.pop(), nodes.pop()
+            nodes.append(_joined(part.text, first, second))
+        else:
+            nodes.append(_operand(text, part))
+        if nodes[-1].depth > _MOST_NESTED:
+            _LANGUAGE.refuse(text, part.column, f"expected at most {_MOST_NESTED} operators inside each other")
+    return nodes[0]
 
 
-class _Parser:
-    """Reads tokens from left to right; an operator's right side is read with its own strength of binding."""
-
-    def __init__(self, text: str):
-        if not isinstance(text, str):
-            raise InputError(
-                "formula", [f"found a {type(text).__name__}, expected text such as 'F (badge & X F vault)'"]
-            )
-        self.text, self.depth = text, 0
-        if len(text) > _MOST_CHARACTERS:
-            raise InputError("formula", [f"it has {len(text):,} characters, expected at most {_MOST_CHARACTERS:,}"])
-        self.tokens = list(self._tokens())
-        self.at = 0
-
-    def formula(self) -> Node:
-        found = self._level(0)
-        if self.at < len(self.tokens):
-            self._refuse("an operator such as & or U, or the end")
-        if found.depth > _MOST_NESTED:
-            raise self._error(0, f"{found.depth} operators inside each other, expected at most {_MOST_NESTED}")
-        return found
-
-    def _tokens(self) -> Iterator[tuple[str, str, int]]:
-        place = 0
-        while self.text[place:].strip():
-            found = _TOKEN.match(self.text, place)
-            if found is None:
-                column = place + len(self.text[place:]) - len(self.text[place:].lstrip())
-                wrong = self.text[column]
-                unclosed = wrong in "\"'"
-                what = f"the quote {wrong} is not closed" if unclosed else f"found {wrong!r}, expected a formula"
-                raise self._error(column, what)
-            kind = str(found.lastgroup)
-            yield kind, found.group(kind), found.start(kind)
-            place = found.end()
-
-    def _peek(self) -> str:
-        """The operator or bracket at hand; empty for a proposition and at the end."""
-        if self.at == len(self.tokens):
-            return ""
-        kind, text, _ = self.tokens[self.at]
-        if kind == "sign":
-            return _SIGNS.get(text, text)
-        is_operator = kind == "word" and (text in UNARY or text in BINARY or text in _WORDS)
-        return _WORDS.get(text, text) if is_operator else ""
-
-    def _level(self, level: int) -> Node:
-        """A formula whose operators bind at least as strongly as those of a level."""
-        if level == len(_LEVELS):
-            return self._unary()
-        found = self._level(level + 1)
-        while (operator := self._peek()) in _LEVELS[level]:
-            self.at += 1
-            with_same = operator in _RIGHT
-            self._enter()
-            other = self._level(level if with_same else level + 1)
-            self.depth -= 1
-            found = _joined(operator, found, other)
-        return found
-
-    def _unary(self) -> Node:
-        operators = []
-        while (operator := self._peek()) in UNARY:
-            operators.append(operator)
-            self.at += 1
-        found = self._atom(operator)
-        for one in reversed(operators):
-            found = Node(one, (found,))
-        return found
-
-    def _atom(self, operator: str) -> Node:
-        if operator == "(":
-            opened = self.tokens[self.at][2]
-            self.at += 1
-            self._enter()
-            inner = self._level(0)
-            self.depth -= 1
-            if self._peek() != ")":
-                self._refuse(f"a closing bracket for the one in column {opened + 1}")
-            self.at += 1
-            return inner
-        if operator or self.at == len(self.tokens):
-            self._refuse("a proposition, a unary operator or an opening bracket")
-        kind, text, column = self.tokens[self.at]
-        self.at += 1
-        if kind == "word" and text in CONSTANTS:
-            return Node(text)
-        name = text[1:-1].strip() if kind == "quoted" else re.sub(r"\s+", "", text)
-        if not name:
-            raise self._error(column, "the quotes are empty, expected a proposition")
-        return Node("prop", name=name)
-
-    def _enter(self) -> None:
-        self.depth += 1
-        if self.depth > _MOST_DEPTH:
-            column = self.tokens[min(self.at, len(self.tokens) - 1)][2]
-            raise self._error(column, f"more than {_MOST_DEPTH} brackets inside each other, expected fewer")
-
-    def _refuse(self, expected: str) -> NoReturn:
-        if self.at == len(self.tokens):
-            raise self._error(len(self.text), f"the formula ends, expected {expected}")
-        _, text, column = self.tokens[self.at]
-        raise self._error(column, f"found {text!r}, expected {expected}")
-
-    def _error(self, column: int, message: str) -> InputError:
-        begin = max(0, column - 40)
-        shown = self.text[begin : column + 30].replace("\n", " ")
-        return InputError("formula", [f"column {column + 1}: {message}\n    {shown}\n    {' ' * (column - begin)}^"])
+def _operand(text: str, part: Part) -> Node:
+    if part.kind == "word" and part.text in CONSTANTS:
+        return Node(part.text)
+    name = part.text.strip() if part.kind == "quoted" else re.sub(r"\s+", "", part.text)
+    if not name:
+        _LANGUAGE.refuse(text, part.column, "the quotes are empty, expected a proposition")
+    return Node("prop", name=name)
 
 
 def _joined(operator: str, first: Node, second: Node) -> Node:
