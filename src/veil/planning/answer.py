@@ -1,7 +1,6 @@
 """The answer of a search: the best feasible candidate, evaluated anew as far as the time allows, as a `Solution`."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -40,8 +39,8 @@ _SHARE_OF_MIXTURE = 0.2  # of the time for the answer, to compare it with mixtur
 _AS_GOOD_BITS = 1e-5
 # A slack above this share of the range of returns does not bind.
 _LOOSE = 1e-3
-# Of a descent on the multipliers of several constraints: times each of them is tried, and steps of its line search.
-_ROUNDS_OF_MULTIPLIERS, _THIRDS = 4, 25
+# Of a descent on multipliers: times each of several is tried, and the last width of its interval as a share of the first.
+_ROUNDS_OF_MULTIPLIERS, _MULTIPLIER_WIDTH = 4, 1e-9
 
 
 def make_answer(
@@ -57,15 +56,40 @@ def make_answer(
     space, closing = objective.space, _closing_clock(status, clock)
     table, _, gap, multiplier = _chosen(objective, method, state, closing)
     hidden, table = closing_bits(objective, table, options, closing)
-    policy = space.policy(table)
-    value = expected_return(space.problem, policy)
-    feasible = is_feasible(objective, table, policy, hidden, value)
-    value = stated_return(value, objective.threshold, feasible)
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
-    detail = objective.backend.reason
+    answer = _solution(objective, table, space.policy(table), hidden, status, options, clock)
+    return replace(
+        answer,
+        price_bits=objective.price(multiplier),
+        prices=tuple(objective.prices(multiplier)),
+        pair_prices=tuple(objective.channel_prices(multiplier)),
+        stationarity_bits=gap * objective.score_unit if objective.has_terms else gap,
+        iterations=state.iteration,
+        history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
+        settings=answer.settings | method.describe(),
+        basins=_basins(objective, state),
+        mixture_gain_bits=mixture_gain(
+            objective, options, table, method.met(state), closing.share(_SHARE_OF_MIXTURE).silent()
+        ),
+    )
+
+
+def _solution(
+    objective: Objective,
+    table: Float[np.ndarray, "T C A"],
+    policy: Policy,
+    hidden: Bits,
+    status: Status,
+    options: SolveOptions,
+    clock: Clock,
+) -> Solution:
+    """A table and its policy as an answer, with what it hides, what it earns, and whether it meets every constraint."""
+    space = objective.space
+    value, detail = expected_return(space.problem, policy), objective.backend.reason
+    feasible = is_feasible(objective, table, policy, hidden, value)
     if not feasible:
         status, detail = Status.INFEASIBLE, _why_infeasible(objective, table, hidden)
     return Solution(
@@ -73,7 +97,7 @@ def make_answer(
         policy_class=space.describe,
         opacity=hidden.own,
         pairs=hidden.pairs,
-        expected_return=value,
+        expected_return=stated_return(value, objective.threshold, feasible),
         threshold=objective.threshold,
         feasible=feasible,
         status=status,
@@ -81,20 +105,10 @@ def make_answer(
         goal=options.goal,
         objective=options.objective,
         detail=detail,
-        price_bits=objective.price(multiplier),
-        prices=tuple(objective.prices(multiplier)),
-        pair_prices=tuple(objective.channel_prices(multiplier)),
-        stationarity_bits=gap * objective.score_unit if objective.has_terms else gap,
-        iterations=state.iteration,
         seconds=clock.spent,
         seed=options.seed,
         needs_observations=space.needs_observations,
-        history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
-        settings=_class_settings(space) | {"evaluation": objective.kind} | method.describe(),
-        basins=_basins(objective, state),
-        mixture_gain_bits=mixture_gain(
-            objective, options, table, method.met(state), closing.share(_SHARE_OF_MIXTURE).silent()
-        ),
+        settings=_class_settings(space) | {"evaluation": objective.kind},
     )
 
 
@@ -185,45 +199,18 @@ def is_feasible(
 def _first_order(
     objective: Objective, table: np.ndarray, values: Values, multiplier: np.ndarray, clock: Clock
 ) -> tuple[float, np.ndarray]:
-    """What the best first-order change promises, and the multiplier of the constraint at which it promises least.
+    """What the best first-order change promises, and the multipliers of the bounds at which it promises least.
 
-    That multiplier proves most; the promise is convex in it, so it is found by narrowing an interval, as far as the time
-    allows. Where each start state has a constraint those of the search are taken.
+    These prove most; the promise is convex in them, so they are found one after the other by narrowing an interval, as far as
+    the time allows. The first `num_least` are weights that sum to one: where one is moved, the others are scaled.
     """
+    if not values.score_gradient.size:
+        return np.nan, multiplier
+    num_least, places, binds = values.num_least, np.arange(len(multiplier)), values.slack[0] <= _LOOSE
+    best = np.where(binds | (places < num_least), multiplier, 0.0)  # a bound that does not bind has no price
 
     def gain(price: np.ndarray) -> float:
         return first_order_gain(objective, table, values.lagrangian_gradient(price[None])[0])
-
-    if not values.score_gradient.size:
-        return np.nan, multiplier
-    if objective.others or objective.has_pairs:
-        return _least_promise(gain, multiplier, values.slack[0], values.num_least, clock)
-    if len(multiplier) != 1:
-        return gain(multiplier), multiplier
-    if values.slack[0, 0] > _LOOSE:  # a constraint that does not bind has no price
-        return gain(np.zeros(1)), np.zeros(1)
-    low, high = 0.0, 4 * float(multiplier[0]) + 4
-    for _ in range(80):
-        if not clock.left:
-            break
-        third = (high - low) / 3
-        if gain(np.array([low + third])) <= gain(np.array([high - third])):
-            high -= third
-        else:
-            low += third
-    best = min((np.array([low]), np.array([0.0]), multiplier), key=gain)
-    return gain(best), best
-
-
-def _least_promise(
-    gain: Callable[[np.ndarray], float], multiplier: np.ndarray, slack: np.ndarray, num_least: int, clock: Clock
-) -> tuple[float, np.ndarray]:
-    """The multipliers of several constraints at which a first-order change promises least, one after the other.
-
-    The first `num_least` are weights that sum to one: where one is moved, the others are scaled.
-    """
-    places = np.arange(len(slack))
-    best = np.where((slack > _LOOSE) & (places >= num_least), 0.0, multiplier)
 
     def moved(number: int, value: float) -> np.ndarray:
         found = np.where(places == number, value, best)
@@ -232,18 +219,16 @@ def _least_promise(
             found[others] *= (1 - value) / max(best[others].sum(), 1e-300)
         return found
 
-    for _ in range(_ROUNDS_OF_MULTIPLIERS):
-        for number in np.flatnonzero(slack <= _LOOSE).tolist():
-            if number < num_least and best[number] == 1:  # the others have no weights to be scaled
-                continue
-            low, high = 0.0, 1.0 if number < num_least else 2 * float(best[number]) + 0.5
-            for _ in range(_THIRDS):
-                if not clock.left:
-                    break
-                third = (high - low) / 3
-                tried = [moved(number, at) for at in (low + third, high - third)]
-                low, high = (low, high - third) if gain(tried[0]) <= gain(tried[1]) else (low + third, high)
-            best = min((best, moved(number, (low + high) / 2)), key=gain)
+    for number in np.flatnonzero(binds).tolist() * (_ROUNDS_OF_MULTIPLIERS if binds.sum() > 1 else 1):
+        if number < num_least and best[number] == 1:  # the others have no weights to be scaled
+            continue
+        low, high = 0.0, 1.0 if number < num_least else 4 * float(best[number]) + 4
+        width = _MULTIPLIER_WIDTH * high
+        while high - low > width and clock.left:
+            third = (high - low) / 3
+            at_low, at_high = gain(moved(number, low + third)), gain(moved(number, high - third))
+            low, high = (low, high - third) if at_low <= at_high else (low + third, high)
+        best = min((moved(number, low), moved(number, 0.0), best), key=gain)
     return gain(best), best
 
 
@@ -290,32 +275,8 @@ def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, cl
         begun = space.table_of(options.start)
         safe = begun if meets_linear(objective, begun) else safe
     hidden, safe = closing_bits(objective, safe, options, _closing_clock(status, clock))
-    policy = space.policy(safe)
-    value = expected_return(space.problem, policy)
-    missed = not is_feasible(objective, safe, policy, hidden, value)
-    value = stated_return(value, objective.threshold, not missed)
-    if missed:
-        status = Status.INFEASIBLE
-    elif status is Status.TIME_LIMIT:
-        status = Status.NOT_SEARCHED
-    return Solution(
-        policy=policy,
-        policy_class=space.describe,
-        opacity=hidden.own,
-        pairs=hidden.pairs,
-        expected_return=value,
-        threshold=objective.threshold,
-        feasible=not missed,
-        status=status,
-        method=options.method,
-        goal=options.goal,
-        objective=options.objective,
-        detail=_why_infeasible(objective, safe, hidden) if missed else objective.backend.reason,
-        seconds=clock.spent,
-        seed=options.seed,
-        needs_observations=space.needs_observations,
-        settings=_class_settings(space) | {"evaluation": objective.kind},
-    )
+    status = Status.NOT_SEARCHED if status is Status.TIME_LIMIT else status
+    return _solution(objective, safe, space.policy(safe), hidden, status, options, clock)
 
 
 def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> str:

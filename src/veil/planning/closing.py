@@ -7,14 +7,12 @@ from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock
 from ..measure.evaluate import opacity
-from ..measure.exact import Budget
 from ..measure.pairs import PairValue, pair_value, pair_values
 from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
-from ..measure.trajectory import path_bits
 from ..policy.policy import Policy
 from .backend import Draw
-from .channels import Asked, counted_seconds, make_sampled, sampled_pair
+from .channels import counted_seconds, sampled_pair
 from .objective import Objective
 from .options import SolveOptions
 from .policy_class import Space, make_space
@@ -25,7 +23,6 @@ CLOSING_SECONDS = 1.0
 
 _EXACT_SECONDS = 5.0  # forecast, up to which the answer of a sampled search is evaluated exactly
 _BRACKET_SECONDS = 20.0
-_PRIOR_SECONDS = 2.0  # for the entropy of a path before anything is seen
 # Seconds for each number of a time-dependent table in which an answer is checked and its return is evaluated, after its bits
 # are (measured: 3e-8 to 5e-8).
 _PER_NUMBER = 6e-8
@@ -52,16 +49,11 @@ def closing_bits(
     left = max(closing.left - afterwards, 0.5 * CLOSING_SECONDS)
     if objective.is_sampled:
         return best_on_samples(objective, table, options, left)
-    policy, cost = space.policy(table), _BRACKET_SECONDS if backend.kind == "bracket" else backend.cost_seconds / 3
-    if cost <= left:
-        given = {"time_limit": _BRACKET_SECONDS, "seed": options.seed + 1}
-        own = (
-            opacity(space.problem, policy, "exact")
-            if backend.kind == "exact"
-            else opacity(space.problem, policy, **given)
-        )
+    policy, seed = space.policy(table), options.seed + 1
+    if backend.kind == "exact" and backend.cost_seconds / 3 <= left:
+        own = opacity(space.problem, policy, "exact")
     else:
-        own = opacity(space.problem, policy, time_limit=left, seed=options.seed + 1)
+        own = opacity(space.problem, policy, time_limit=min(left, _BRACKET_SECONDS), seed=seed)
     if objective.has_pairs or objective.channels.bounds:  # as exact as they were searched
         return Bits(own, _exact_pairs(objective, policy, options, left)), table
     return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
@@ -149,33 +141,12 @@ def sampled_answer(
     chain = space.chain(table)
     if counted_seconds(space, chain, seconds) <= min(_EXACT_SECONDS, 0.5 * seconds):
         return opacity(space.problem, space.policy(table), "exact")
-    if space.hidden.each is not None:
-        left = max(CLOSING_SECONDS, 0.8 * seconds)
-        return opacity(
-            space.problem, space.policy(table), "sampled", sequences=sequences, seed=seed + 1, time_limit=left
-        )
-    if space.hidden.path is not None:
-        return _sampled_path(space, table, sequences, seed, seconds)
+    if space.hidden.each is not None or space.hidden.path is not None:
+        given = {"sequences": sequences, "seed": seed + 1, "time_limit": max(CLOSING_SECONDS, 0.8 * seconds)}
+        return opacity(space.problem, space.policy(table), "sampled", **given)
     lane = LANE if space.on_device is None else space.on_device.chunk
     found = in_lanes(
         lambda count, generator: space.layers.posteriors(table, space.layers.draw(table, count, generator)),
         sequences, lane, seed, seconds,
     )  # fmt: skip
     return opacity_of_posteriors(space.layers.prior(table), found)
-
-
-def _sampled_path(
-    space: Space, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, seconds: float
-) -> Opacity:
-    """The opacity of a whole path: parts of the sample as long as there is time."""
-    clock, parts = Clock(0.8 * seconds), list[tuple[float, float, int]]()
-    backend = make_sampled(space, Asked(draw=Draw(LANE, seed)), "")
-    while not parts or (sum(one[2] for one in parts) < sequences and clock.left > clock.spent / len(parts)):
-        stream = int(np.random.SeedSequence([seed, 1, len(parts)]).generate_state(1)[0])
-        found = backend(table[None], UNLIMITED, Draw(4 * LANE, stream), gradient=False)
-        parts.append((float(found.bits[0]), float(found.errors[0]), 4 * LANE))
-    bits = max(0.0, float(np.mean([one[0] for one in parts])))
-    error = float(np.sqrt(np.sum(np.square([one[1] for one in parts]))) / len(parts))
-    count, prior = sum(one[2] for one in parts), path_bits(space.chain(table), Budget(time_limit=_PRIOR_SECONDS))
-    words = f"exact entropy of path and observations, less that of {count:,} sampled observation sequences"
-    return Opacity(bits, 0.0, prior, prior, "sampled", count, error, words)

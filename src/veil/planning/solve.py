@@ -60,15 +60,8 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
         part = replace(options, time_limit=seconds, workers=team)
         solution = method.solve(asked, part)
     told = solution.plan or Plan("ascent" if options.method == "auto" else options.method, seconds, ())
-    solution = replace(solution, problem=problem, plan=told)
-    if options.min_opacity is not None and solution.threshold is not None:  # multipliers are then no bits
-        solution = replace(solution, price_bits=float("nan"), prices=())
-    if solution.has_hardly_begun:  # and multipliers that were not searched for are no prices
-        solution = replace(solution, price_bits=float("nan"), prices=(), pair_prices=())
     left = None if limit is None or seconds is None else max(clock.left - (limit - seconds), _PAIR_SECONDS)
-    solution = _with_constraints(problem, _with_pairs(problem, replace(solution, hide=options.hide), left))
-    if options.task is not None:
-        solution = replace(solution, task=options.task, task_value=task_value(asked, solution, options.task))
+    solution = completed(problem, asked, replace(solution, problem=problem, plan=told), options, left)
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     return _with_proof(problem, solution, options, min(_proof_seconds(solution, options), clock.left))
@@ -81,33 +74,46 @@ def _proof_seconds(solution: Solution, options: SolveOptions) -> float:
     return _PROOF_SECONDS if solution.proof is None or options.time_limit is None else math.inf
 
 
-def _with_constraints(problem: Problem, solution: Solution) -> Solution:
-    """The answer with the value of every constraint; not feasible where it misses one that its method does not know of."""
+def completed(
+    problem: Problem, asked: Problem, solution: Solution, options: SolveOptions, time_limit: float | None
+) -> Solution:
+    """The answer of a method with what every answer tells: all constraints, pairs and the task, with values and prices.
+
+    It is not feasible where it misses a constraint that its method does not know of. `asked`: the problem with the quantities
+    of its task; `time_limit`: to measure the pairs where the method did not.
+    """
+    # Multipliers in units of a task are no bits, and those of a search that has hardly begun are no prices.
+    if options.min_opacity is not None and solution.threshold is not None:
+        solution = replace(solution, price_bits=math.nan, prices=())
+    if solution.has_hardly_begun:
+        solution = replace(solution, price_bits=math.nan, prices=(), pair_prices=())
+    price, prices = solution.price_bits, solution.prices or (math.nan,) * len(problem.bounds)
+    pairs = _priced_pairs(problem, solution, time_limit)
     others = proven_others(problem, solution.policy)
-    prices = solution.prices or (float("nan"),) * len(problem.bounds)
     own = prices[len(prices) - len(others) :]
     values = [replace(one, price_bits=price) for one, price in zip(others, own, strict=True)]
-    missed = [one.text for one in (*values, *solution.pairs) if not one.met]
+    missed = [one.text for one in (*values, *pairs) if not one.met]
     if solution.threshold is not None:
-        price = solution.price_bits
         values.insert(0, ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price))
-    solution = replace(solution, constraints=tuple(values), prices=prices)
-    if not missed or not solution.feasible:
-        return solution
+    found = replace(solution, constraints=tuple(values), prices=prices, pairs=pairs, hide=options.hide)
+    if options.task is not None:
+        found = replace(found, task=options.task, task_value=task_value(asked, found, options.task))
+    if not missed or not found.feasible:
+        return found
     detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"
-    return replace(solution, feasible=False, status=Status.INFEASIBLE, detail=detail)
+    return replace(found, feasible=False, status=Status.INFEASIBLE, detail=detail)
 
 
-def _with_pairs(problem: Problem, solution: Solution, time_limit: float | None) -> Solution:
-    """The answer with what is hidden in each pair, measured where the method did not, and the price of its bounds."""
-    values, prices = solution.pairs, list(solution.pair_prices)
+def _priced_pairs(problem: Problem, solution: Solution, time_limit: float | None) -> tuple[PairValue, ...]:
+    """What is hidden in each pair, measured where the method did not, and the price of its bounds."""
+    values, left = solution.pairs, list(solution.pair_prices)
     if not values:
         values = pair_values(problem, solution.policy, seed=solution.seed, time_limit=time_limit)
     found: list[PairValue] = []
     for pair, value in zip(problem.pairs, values, strict=True):
-        own = [prices.pop(0) for sign, bits in pair.bounds if (sign < 0 or bits > 0) and prices]
-        found.append(replace(value, price_bits=max(own, default=float("nan"))))
-    return replace(solution, pairs=tuple(found))
+        own = [left.pop(0) for sign, bits in pair.bounds if (sign < 0 or bits > 0) and left]
+        found.append(replace(value, price_bits=max(own, default=math.nan)))
+    return tuple(found)
 
 
 def task_value(problem: Problem, solution: Solution, task: str) -> float:
