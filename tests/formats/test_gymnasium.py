@@ -296,7 +296,13 @@ def test_runs_that_cannot_be_played_are_refused():
         ),
         (lake, {"episodes": 0}, "episodes is 0, expected a whole number, 1 or more"),
         (lake, {"steps": 5}, "give episodes=…"),
-        (lake, {"episodes": 2, "explore": lambda state: 9}, "action of explore is 9, expected a number from 0 to 3"),
+        (
+            lake,
+            {"episodes": 2, "explore": lambda state: 9},
+            "action of explore is 9, expected a whole number from 0 to 3",
+        ),
+        (lake, {"episodes": 2, "explore": lambda state: "up"}, "action of explore is 'up', expected a whole number"),
+        (lake, {"episodes": 2, "explore": 3}, "explore is 3, expected a function"),
     )
     for env, given, message in cases:
         with pytest.raises(InputError, match=message):

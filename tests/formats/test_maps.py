@@ -56,6 +56,7 @@ MAPS: list[dict[str, Any]] = [
     {"free_thresh": 0.0039216, "occupied_thresh": "0.5  # strict"},
     {"kind": "RGB"},
     {"kind": "RGBA"},
+    {"kind": "RGBA", "opaque": 1.0},  # map_server counts an alpha of 255 as a fourth, white colour
     {"kind": "RGBA", "mode": "scale"},
     {"kind": "LA", "negate": "1 ", "free_thresh": 0.3, "occupied_thresh": 0.8},
 ]
@@ -64,7 +65,7 @@ MAPS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("number", range(len(MAPS)))
 def test_the_cells_of_a_map_are_free_where_map_server_says_so(number: int, tmp_path: Path):
     about = dict(MAPS[number])
-    kind, pixels = about.pop("kind", None), rooms(number)
+    kind, opaque, pixels = about.pop("kind", None), about.pop("opaque", 0.9), rooms(number)
     if about.get("negate") and about.get("mode") != "raw":
         pixels = 255 - pixels
     if about.get("mode") == "raw":
@@ -74,7 +75,7 @@ def test_the_cells_of_a_map_are_free_where_map_server_says_so(number: int, tmp_p
         random = np.random.default_rng(number)
         parts = [np.clip(pixels + random.integers(-3, 4, pixels.shape), 0, 255) for _ in kind]
         if kind.endswith("A"):
-            parts[-1] = np.where(random.random(pixels.shape) < 0.9, 255, 128)
+            parts[-1] = np.where(random.random(pixels.shape) < opaque, 255, 128)
         bands = [Image.fromarray(part.astype(np.uint8)) for part in parts]
         Image.merge(kind, bands).save(tmp_path / "map.png")
         path.write_text(path.read_text().replace("map.pgm", "'map.png'"))
@@ -173,6 +174,9 @@ def test_cells_that_no_start_reaches_are_walls(tmp_path: Path):
 def test_what_map_saver_wrote_as_unknown_is_noted_where_the_thresholds_make_it_free(tmp_path: Path):
     path = write_map(tmp_path, np.array([[205, 254]]), free_thresh=0.25)
     assert any("1 pixels have the grey 205" in note for note in read_model(path).notes)
+    Image.new("RGBA", (2, 1), (205, 205, 205, 255)).save(tmp_path / "map.png")
+    path.write_text(path.read_text().replace("map.pgm", "map.png").replace("0.25", "0.196"))
+    assert any("an image without alpha makes them unknown" in note for note in read_model(path).notes)
 
 
 BAD_YAML = [

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from validation.channels import Source, hidden_chains, readings, table, two_geometrics
+from validation.channels import Source, hidden_chains, known, readings, table, two_geometrics
 
 import veil
 from tests.cli.commands import veil as command
@@ -101,14 +101,14 @@ def test_what_tells_most_comes_first():
     noise = rng.integers(0, 2, (2000, 3))
     seen = np.where(rng.random(2000) < 0.9, secret, 1 - secret) + 2  # at time 1: 2 or 3
     found = audited(Source(secret.tolist(), np.insert(noise, 1, seen, axis=1).tolist(), 0, 0), predictors=QUICK)
-    known = 1 + 0.9 * math.log2(0.9) + 0.1 * math.log2(0.1)
+    told = 1 + 0.9 * math.log2(0.9) + 0.1 * math.log2(0.1)
     assert {(one.what, one.name) for one in found.telling} == {
         ("observation", "2"),
         ("observation", "3"),
         ("time", "1"),
     }
-    assert [one.bits for one in found.telling] == pytest.approx([known] * 3, abs=0.04)
-    assert found.leakage.value == pytest.approx(known, abs=0.05)
+    assert [one.bits for one in found.telling] == pytest.approx([told] * 3, abs=0.04)
+    assert found.leakage.value == pytest.approx(told, abs=0.05)
 
 
 def test_the_learning_curve_ends_with_the_whole():
@@ -135,6 +135,25 @@ def test_runs_of_different_lengths_show_when_they_end():
     found = veil.audit(secret, [["tick"] * (3 + value) for value in secret], curve=False, predictors=QUICK)
     assert found.leakage.value == pytest.approx(1, abs=0.02)
     assert ("observation", "tick") in {(one.what, one.name) for one in found.telling}
+
+
+def turned(runs: int, seed: int) -> Source:
+    """How often a tick comes is random, noise comes between, and the secret is whether their number is odd."""
+    rng = np.random.default_rng(seed)
+    ticks = rng.random((runs, 6)) < 1 / 3
+    secret = ticks.sum(axis=1) % 2
+    seen = np.where(ticks, 2, rng.integers(0, 2, (runs, 6)))
+    return Source(secret.tolist(), seen.tolist(), *known(np.diag(np.bincount(secret) / runs)))
+
+
+def test_a_network_finds_what_needs_a_memory():
+    """A chain or an n-gram of three observations does not tell whether a number is odd."""
+    source = turned(2500, 1)
+    others, both = (audited(source, predictors=("chains", *more)) for more in ((), ("recurrent",)))
+    assert others.leakage.value < 0.1
+    assert both.leakage.low > 0.9 * source.leakage
+    few = audited(turned(300, 1), predictors="recurrent")
+    assert dict(few.weights) == {"prior": pytest.approx(1), "recurrent": 0}  # too few runs to fit one
 
 
 # Files and documents
@@ -181,6 +200,15 @@ def test_simulated_runs_are_audited_as_they_are_written(tmp_path):
     assert veil.audit_logs(path, labels, predictors=QUICK, curve=False).leakage.low == 0
 
 
+def test_continuous_readings_and_truth_values_are_read_from_json_lines(tmp_path):
+    source, path = readings(2, 500, 2.0), tmp_path / "runs.jsonl"
+    runs = zip(source.secrets, source.sequences, strict=True)
+    path.write_text("".join(json.dumps({"observations": seen, "label": bool(value)}) + "\n" for value, seen in runs))
+    found = veil.audit_logs(path, predictors=QUICK, curve=False)
+    assert found == audited(source, predictors=QUICK)
+    assert found.num_observations == 16
+
+
 def test_what_cannot_be_audited_is_refused(tmp_path):
     some = [["x"]] * 20
     for secrets, sequences, message in (
@@ -222,6 +250,7 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
         ("run,outcome\n0,a\n", r"line 1: the columns are 'run', 'outcome', expected episode and outcome"),
         ("episode,outcome\ne0,a\ne0,b\n", r"line 3: run 'e0' has the labels 'a' and 'b'"),
         ("episode,outcome\ne0\n", "line 2: 1 cells, expected 2"),
+        ("", "line 1: its first line is empty, expected the names of columns"),
     ):
         (tmp_path / "labels.csv").write_text(text)
         with pytest.raises(veil.VeilError, match=message):

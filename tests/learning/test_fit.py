@@ -147,7 +147,7 @@ def test_what_is_not_known_is_left_out():
 
 def test_a_wrong_file_is_refused_with_its_line(tmp_path):
     for name, text, message in (
-        ("r.csv", "", r"r\.csv, line 1: the columns are nothing"),
+        ("r.csv", "", r"r\.csv, line 1: its first line is empty"),
         ("r.csv", "run,state\n0,a\n", r"line 1: the columns are 'run', 'state', expected run, time"),
         ("r.csv", "run,time,state,state\n", r"line 1: two columns are called 'state'"),
         ("r.csv", "run,time,state\n0,0\n", r"line 2: 2 cells, expected 3"),
@@ -160,7 +160,8 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path):
         ("r.jsonl", '{"states": ["a"\n', "line 1: not JSON"),
         ("r.jsonl", "[" * 100_000, "line 1: not JSON: lists or objects are nested"),
         ("r.jsonl", '{"states": "ab"}', "line 1: states is 'ab', expected a list"),
-        ("r.jsonl", '{"states": [1.5]}', "line 1: states has '1.5', expected names"),
+        ("r.jsonl", '{"states": [1.5]}', "line 1: states has '1.5', expected names, whole numbers"),
+        ("r.jsonl", '{"observations": [NaN]}', "line 1: observations has 'nan', expected names, finite numbers"),
         ("r.jsonl", '{"states": ["a", "b"], "observations": ["x"]}', "line 1: 1 observations for 2 times"),
         ("r.json", "[]", 'expected a document {"runs"'),
         ("r.txt", "", r"its extension is none of \.csv, \.jsonl, \.json"),

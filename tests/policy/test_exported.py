@@ -49,7 +49,8 @@ def loaded(path: Path, problem: veil.Problem, policy: Policy, model: int | None 
 def check_runs(problem: veil.Problem, policy: Policy, players: list[Any], model: int | None, seed: int) -> None:
     """Along random runs all players take the same actions as the policy does in its problem."""
     random = np.random.default_rng(seed)
-    observer, k = problem.observer, 0 if model is None else model
+    observer, k = problem.agent.sees or problem.observer, 0 if model is None else model
+    needs_state = problem.agent.sees_state or problem.agent.register.size > 1
     for run in range(3):
         reference = policy.player(problem, model=model)
         for player in players:
@@ -62,8 +63,9 @@ def check_runs(problem: veil.Problem, policy: Policy, players: list[Any], model:
             if time or observer.sees_first:
                 row = tables[action if len(tables) > 1 else 0].toarray()[state]
                 shown = observer.observations[int(random.choice(len(row), p=row / row.sum()))]
-            name = problem.model.states[state]
-            action = reference.act(state, shown if policy.needs_observations else None)
+            name = problem.model.states[state] if needs_state else None
+            heard = policy.needs_observations or not problem.agent.sees_state
+            action = reference.act(state if needs_state else None, shown if heard else None)
             for player in players:
                 assert player.step(name, shown) == problem.model.actions[action], f"run {run}, time {time}"
             row = problem.models[k].matrices[action].toarray()[state]
@@ -87,6 +89,31 @@ def test_an_exported_player_acts_as_the_policy_does_in_its_problem(kind: str, tm
                     check_runs(problem, policy, players, model, seed)
                 except AssertionError as error:
                     raise AssertionError(f"{name}, {fixed}, seed {seed}: {error}") from error
+
+
+SENSORS = [{"sees_initial": first, "sees_actions": acts} for first in (True, False) for acts in (True, False)]
+
+
+@pytest.mark.parametrize("own", [None, *SENSORS])
+def test_a_player_that_does_not_see_its_state_is_told_readings_alone(own: dict[str, Any] | None, tmp_path: Path):
+    for kind in ("last", "automaton"):
+        for seed, case in enumerate(remembering_cases(2, kind)):
+            size, random = case.problem.num_states, np.random.default_rng(seed)
+            sensors = (
+                None if own is None else veil.Observer(random.dirichlet(np.ones(2), size), ["dark", "light"], **own)
+            )
+            problem = case.problem.replace(agent_sees="observations" if sensors is None else sensors)
+            for memory in ("markov", "timed", veil.ObservationMemory(2), veil.Controller(2)):
+                policy = decided(problem, memory, seed)
+                policy_to_json(tmp_path / "p.json", problem, policy)
+                players = [
+                    loaded(tmp_path / "robot.py", problem, policy)(),
+                    veil.load_policy(tmp_path / "p.json").player(),
+                ]
+                check_runs(problem, policy, players, None, seed)
+            players[0].reset()
+            with pytest.raises(ValueError, match=r"the policy does not see it: step\(reading=…\)|unknown state"):
+                players[0].step("elsewhere", players[0].readings[0])
 
 
 def of_histories(problem: veil.Problem, seed: int) -> veil.HistoryPolicy:

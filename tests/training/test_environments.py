@@ -124,3 +124,28 @@ def test_the_wrapper_pays_for_surprise_and_the_observer_learns():
     with pytest.raises(veil.InputError, match="weight is"):
         veil.SurpriseReward(Count(), observer, parity, lambda step: None, weight="all")  # pyright: ignore[reportArgumentType]
     assert hidden.reset(seed=1)[0] == 0
+
+
+def test_a_wrapper_that_cannot_work_is_refused():
+    for env, observer, settings, message in (
+        (Count(), None, {}, "observer is None, expected a veil.LearnedObserver"),
+        (3, veil.LearnedObserver(4), {}, "env is 3, expected an environment of Gymnasium"),
+        (Count(), veil.LearnedObserver(4), {"weight": np.inf}, "weight is inf, expected a finite number"),
+    ):
+        with pytest.raises(veil.InputError, match=message):
+            veil.SurpriseReward(env, observer, parity, "sight", **settings)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(veil.InputError, match="hidden is 0, expected a whole number, 1 or more"):
+        veil.LearnedObserver(4, hidden=0)
+
+
+class Broken(Count):
+    """Its rewards are no numbers."""
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        return (*super().step(action)[:1], np.nan, *super().step(action)[2:])
+
+
+def test_a_reward_that_is_no_number_is_refused():
+    playing = Playing(SyncVectorEnv([Broken] * 2), 3, Watching(parity, "sight"), None)
+    with pytest.raises(veil.InputError, match="the environment's reward is nan at time 0, expected a finite number"):
+        play(playing, lambda *_: np.zeros(2, int), np.random.default_rng(0))

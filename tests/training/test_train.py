@@ -146,6 +146,9 @@ def test_what_cannot_be_trained_is_refused():
         (lake, {"num_envs": 1}, "num_envs is 1, expected a whole number, 2 or more"),
         (lake, {"rate": 0}, "rate is 0"),
         (lake, {"min_return": "much"}, "min_return is 'much'"),
+        (lake, {"min_return": np.nan}, "min_return is nan, expected a finite number"),
+        (lake, {"time_limit": -1}, "time_limit is -1, expected seconds"),
+        (lake, {"horizon": True, "secret": secret}, "horizon is True"),
         (lake, {"resume": True}, "resume needs checkpoint"),
         (veil.gallery.load("two-rooms"), {"horizon": 9}, "a problem has its own horizon"),
         (
@@ -160,8 +163,8 @@ def test_what_cannot_be_trained_is_refused():
             "its problem 2 and 2",
         ),
     ):
-        settings = {"iterations": 1, "num_envs": 4, "hidden": 4, "progress": False, **given}
+        settings: dict[str, Any] = {"iterations": 1, "num_envs": 4, "hidden": 4, "progress": False, **given}
         if env == lake:
-            settings["horizon"] = 3
+            settings = {"horizon": 3} | settings
         with pytest.raises(veil.InputError, match=message):
             veil.train(env, **settings)

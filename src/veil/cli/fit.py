@@ -145,7 +145,9 @@ def audit(
     confidence: Annotated[float, typer.Option(min=0, max=1, help="Probability of the intervals.")] = 0.95,
     predictors: Annotated[
         str | None,
-        typer.Option(help="Some of counts, chains, logistic, trees, separated by commas.", show_default="all"),
+        typer.Option(
+            help="Some of counts, chains, logistic, trees, recurrent, separated by commas.", show_default="all"
+        ),
     ] = None,
     bins: Annotated[int, typer.Option(min=2, help="Classes for numbers that are not whole.")] = 16,
     seed: SeedOption = 0,

@@ -225,6 +225,8 @@ def _rollouts(
             defects.add(f"{name} is {given!r}, expected a whole number, {least} or more")
     if episodes is None and (steps is not None or explore is not None):
         defects.add("steps and explore are for estimates from runs: give episodes=…")
+    if explore is not None and not callable(explore):
+        defects.add(f"explore is {explore!r}, expected a function from the number of a state to that of an action")
     defects.raise_if_any()
     return None if episodes is None else roll_out(env, episodes, seed, steps, explore, title)
 

@@ -1,5 +1,6 @@
 """Runs of an environment that only has `reset` and `step`: how often each step was seen, and how sure its probability is."""
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,7 +148,10 @@ def _size(env: Any, name: str, title: str) -> int:
 
 
 def _number(given: Any, size: int, what: str, title: str) -> int:
-    number = int(given)
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = -1
     if not 0 <= number < size:
-        raise InputError(f"environment {title}", [f"{what} is {given!r}, expected a number from 0 to {size - 1}"])
+        raise InputError(f"environment {title}", [f"{what} is {given!r}, expected a whole number from 0 to {size - 1}"])
     return number

@@ -15,12 +15,12 @@ from scipy.stats import t as student
 
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
-from ..common.logs import entropy_bits, log2_of_count, log2_or_zero
+from ..common.logs import entropy_bits, log2_of_count, log2_or_zero, natural_log
 from .audited import Audit, CurvePoint, Estimate, Telling
 from .labels import read_labels
 from .logs import Columns, read_logs
 from .plug_in import Information, information
-from .predictors import PREDICTORS, WITH_EXTRA, Predictor, Prior
+from .predictors import EXTRAS, PREDICTORS, Predictor, Prior
 from .samples import PAD, Samples, samples_of, samples_of_logs
 
 _FOLDS = 5
@@ -29,7 +29,6 @@ _LEAST_RUNS, _LEAST_OF_VALUE = 20, 2
 _MOST_CHANCES = 2**26  # runs times values of the secret
 _PARTS = (8, 4, 2)  # the learning curve: the first eighth, quarter, half of the runs
 _POWERS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.25)  # by which a prediction is drawn to the prior, or away from it
-_WEIGHT_STEPS = 200
 _REPEATED = 0.99  # the share of repeated pairs from which the table of counts is used
 _MOST_TELLING, _SYMBOLS_LOOKED_AT, _TIMES_LOOKED_AT = 10, 200, 200
 _MOST_COUNTED = 8  # occurrences of an observation that are told apart
@@ -50,17 +49,17 @@ def audit(
 
     For every rule `q` that was fitted on other runs, `E[log2 q(Z|Y) / P(Z)] ≤ I(Z;Y)`: what a predictor is shown to know has
     leaked. The runs are divided into five parts. Each is predicted by rules fitted on the other four: the table of counts of
-    whole sequences, Markov chains for each value, logistic regression on n-grams, and trees. Runs kept apart in the four
-    decide how much each rule counts. The rule is mixed with a small share of the uniform one, so that no single run can cost
-    more than a few bits. The interval is Student's, of the mean over all runs; the runs must be independent.
+    whole sequences, Markov chains for each value, logistic regression on n-grams, trees, and a recurrent network. Runs kept
+    apart in the four decide how much each rule counts. The rule is mixed with a small share of the uniform one, so that no
+    single run can cost more than a few bits. The interval is Student's, of the mean over all runs, which must be independent.
 
     **Arguments:**
 
     - `secrets`: the value of the secret in each run, `(n,)`: names or numbers.
     - `sequences`: what was observed in each run, lists of any lengths: names, numbers, or None where nothing was received.
     - `confidence` of every interval, two-sided.
-    - `predictors`: some of `"counts"`, `"chains"`, `"logistic"`, `"trees"`; all by default. The last two need
-      `pip install 'veil[audit]'`; without it they are left out, and the result says so.
+    - `predictors`: some of `"counts"`, `"chains"`, `"logistic"`, `"trees"`, `"recurrent"`; all by default. Logistic regression
+      and trees need `pip install 'veil[audit]'`, the network `veil[optax]`; the result names those that are left out.
     - `bins`: classes into which numbers that are not whole are put, by equal shares.
     - `seed`: of the division into parts. `curve`: also audit an eighth, a quarter and a half of the runs.
 
@@ -114,22 +113,22 @@ def _check(confidence: object, bins: object, seed: object) -> None:
 
 def _chosen(predictors: object, notes: list[str]) -> list[str]:
     """The families to use, in the order of the registry."""
-    has_extra = importlib.util.find_spec("sklearn") is not None
+    missing = {name: extra for name, (module, extra) in EXTRAS.items() if importlib.util.find_spec(module) is None}
     if predictors is None:
-        if not has_extra:
-            notes.append(
-                f"Without {' and '.join(WITH_EXTRA)}, which need pip install 'veil[audit]': more may be found."
-            )
-        return [name for name in PREDICTORS if has_extra or name not in WITH_EXTRA]
+        if missing:
+            extras = ",".join(dict.fromkeys(missing.values()))
+            notes.append(f"Without {', '.join(missing)}, which need pip install 'veil[{extras}]': more may be found.")
+        return [name for name in PREDICTORS if name not in missing]
     asked = [predictors] if isinstance(predictors, str) else predictors
     names = list(asked) if isinstance(asked, Collection) else []
     wrong = [name for name in names if name not in PREDICTORS]
     if wrong or not names:
         found = repr(wrong[0] if wrong else predictors)
         raise InputError("audit", [f"predictors has {found}, expected some of {', '.join(map(repr, PREDICTORS))}"])
-    missing = [name for name in names if name in WITH_EXTRA and not has_extra]
-    if missing:
-        raise InputError("audit", [f"{missing[0]} needs scikit-learn: pip install 'veil[audit]', or leave it out"])
+    lacking = [name for name in names if name in missing]
+    if lacking:
+        remedy = f"pip install 'veil[{missing[lacking[0]]}]', or leave it out"
+        raise InputError("audit", [f"{lacking[0]} needs {EXTRAS[lacking[0]][0]}, which is not installed: {remedy}"])
     return [name for name in PREDICTORS if name in names]
 
 
@@ -232,16 +231,18 @@ def _mixture(
     held: np.ndarray,
     seed: int,
 ) -> tuple[Float[np.ndarray, "h Z"], dict[str, float]]:
-    """The predictions of the runs `held`: a mixture of all candidates, whose weights are those likeliest for `weighed`."""
+    """The predictions of the runs `held`: the candidates, mixed by how likely each makes the runs `weighed` (Bayes' rule)."""
     prior = next(families["prior"].candidates(fitted, seed))[0]
-    value, rules, likelihoods, names = samples.secret[weighed], [], [], []
+    value, rules, log_likelihoods, names = samples.secret[weighed], [], [], []
     for name, family in families.items():
         for chances in family.candidates(fitted, seed):
             power = _best_power(chances[weighed], prior, value) if name != "prior" else 1.0
             rules.append(_tempered(chances[held], prior, power))
-            likelihoods.append(_tempered(chances[weighed], prior, power)[np.arange(len(value)), value])
+            right = _tempered(chances[weighed], prior, power)[np.arange(len(value)), value]
+            log_likelihoods.append(natural_log(right).sum())
             names.append(name)
-    weights = _likeliest_weights(np.array(likelihoods).T)
+    weights = np.exp(np.array(log_likelihoods) - max(log_likelihoods))
+    weights /= weights.sum()
     mixed = np.tensordot(weights, np.array(rules), axes=1)
     mixed /= mixed.sum(axis=1, keepdims=True)
     doubt = 1 / (len(fitted) + 2)
@@ -263,15 +264,6 @@ def _best_power(chances: np.ndarray, prior: np.ndarray, value: np.ndarray) -> fl
     rows = np.arange(len(value))
     found = [log2_or_zero(_tempered(chances, prior, power)[rows, value] + 1e-300).mean() for power in _POWERS]
     return _POWERS[int(np.argmax(found))]
-
-
-def _likeliest_weights(likelihood: Float[np.ndarray, "v c"]) -> Float[np.ndarray, " c"]:
-    """The weights of a mixture that make the runs likeliest, by expectation maximisation from equal ones."""
-    weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
-    for _ in range(_WEIGHT_STEPS):
-        joint = likelihood * weights
-        weights = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
-    return weights
 
 
 def _leakage(bits: np.ndarray, confidence: float, most: float) -> Estimate:

@@ -30,7 +30,9 @@ def read_labels(path: str | Path, columns: Columns) -> dict[str, str]:
     except InputError as error:
         raise ModelFileError(path, "; ".join(error.defects), 1) from None
     if run not in header or label not in header:
-        found = ", ".join(map(shown, header[:8])) or "nothing"
+        if not any(header):
+            raise ModelFileError(path, "its first line is empty, expected the names of columns", 1)
+        found = ", ".join(map(shown, header[:8]))
         wanted = f"expected {run} and {columns.get(LABEL, LABEL)}; name those that are called otherwise"
         raise ModelFileError(path, f"the columns are {found}, {wanted}", 1)
     where = header.index(run), header.index(label)

@@ -255,8 +255,10 @@ def _columns(path: str | Path, header: list[str], named: Columns) -> dict[str, i
     place = {name: header.index(column) for name, column in wanted.items() if column in header}
     missing = [name for name in ("run", "time", *named) if name not in place]
     if missing or not set(_KINDS) & set(place):
-        found = ", ".join(map(shown, header[:8])) or "nothing"
-        needed = ", ".join(wanted[name] for name in ("run", "time", *(name for name in named if name not in _KINDS)))
+        if not any(header):
+            raise ModelFileError(path, "its first line is empty, expected the names of columns", 1)
+        found = ", ".join(map(shown, header[:8]))
+        needed = ", ".join(wanted[name] for name in dict.fromkeys(("run", "time", *named)) if name not in _KINDS)
         kinds = ", ".join(wanted[name] for name in _KINDS)
         remedy = "" if named else "; give other names of columns by columns, such as run=episode"
         raise ModelFileError(path, f"the columns are {found}, expected {needed}, and any of {kinds}{remedy}", 1)
@@ -314,7 +316,8 @@ def _from_mapping(run: object, line: int, where: str, named: Columns, unread: di
             raise InputError("logs", [f"{where}: {len(given)} {keys[kind]} for {size} times{remedy}"])
     moments = [columns[kind] + [None] * (size - len(columns[kind])) for kind in _KINDS]
     steps = zip(*moments, rewards + [math.nan] * (size - len(rewards)), strict=True)
-    value = None if label is None else _entry(run.get(label), label, where)
+    given = None if label is None else run.get(label)
+    value = str(given) if isinstance(given, bool | np.bool_) else _entry(given, str(label), where, observed=True)
     return Run(str(line - 1), [Step(line, *moment) for moment in steps], value)
 
 
@@ -327,17 +330,20 @@ def _listed(given: object, key: str, where: str) -> Sequence[object]:
 
 
 def _entries(given: object, key: str, where: str, kind: str) -> list[str | None]:
-    return [_entry(one, key, where, pairs=kind == "observation") for one in _listed(given, key, where)]
+    return [_entry(one, key, where, observed=kind == "observation") for one in _listed(given, key, where)]
 
 
-def _entry(one: object, key: str, where: str, *, pairs: bool = False) -> str | None:
-    """A name; a pair (action, observation) becomes the text that `veil simulate` writes for it."""
-    if pairs and isinstance(one, list | tuple) and len(one) == 2:
+def _entry(one: object, key: str, where: str, *, observed: bool = False) -> str | None:
+    """A name. What is observed may be any number, and a pair (action, observation), as the text that `veil simulate` writes."""
+    if observed and isinstance(one, list | tuple) and len(one) == 2:
         return ",".join(str(_entry(part, "", where)) for part in one)
     if one is None or one == "":
         return None
+    if observed and isinstance(one, float | np.floating) and math.isfinite(one):
+        return f"{one:.15g}"
     if isinstance(one, bool) or not isinstance(one, str | int | np.integer):
-        raise InputError("logs", [f"{where}: {key} has {shown(str(one))}, expected names, whole numbers or null"])
+        wanted = "names, finite numbers or null" if observed else "names, whole numbers or null"
+        raise InputError("logs", [f"{where}: {key} has {shown(str(one))}, expected {wanted}"])
     return str(one)
 
 

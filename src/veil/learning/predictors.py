@@ -27,8 +27,9 @@ _SHARED_WEIGHTS = (1.0, 10.0)  # runs by which the rows of one value are drawn t
 _WORD_WEIGHTS = (0.5, 2.0, 10.0)
 _MOST_FEATURES, _LEAST_RUNS = 2000, 5  # of each kind of n-gram; runs that have it
 _STRENGTHS = (0.02, 0.5)  # of logistic regression: scikit-learn's C
-_MOST_ROWS = 40_000  # that scikit-learn is fitted on
+_MOST_ROWS = 40_000  # that scikit-learn and networks are fitted on
 _FEW_VALUES = 8  # for boosting, which grows a tree for each value
+_MOST_READ, _LEAST_SEQUENCES = 2**20, 500  # symbols that a network is fitted on, and the least runs
 _SHOWN_TIMES, _SHOWN_SYMBOLS = 12, 24  # positions from either end, and symbols, that trees see
 
 
@@ -226,6 +227,31 @@ class Trees:
         return np.hstack(columns).astype(float)
 
 
-PREDICTORS = {"counts": Counts, "chains": Chains, "logistic": Logistic, "trees": Trees}
-"""The families by name; the last two need scikit-learn."""
-WITH_EXTRA = ("logistic", "trees")
+@dataclass(frozen=True, eq=False)
+class Recurrent:
+    """A gated recurrent network, which can remember the whole sequence; only where there are sequences, and many of them."""
+
+    samples: Samples
+
+    def candidates(self, train: Int[np.ndarray, " m"], seed: int) -> Iterator[Chances]:
+        """See `Predictor`."""
+        samples = self.samples
+        rows = train[: min(_MOST_ROWS, _MOST_READ // samples.longest)]
+        if samples.longest == 1 or len(rows) < _LEAST_SEQUENCES:
+            return
+        from .recurrent import fitted, predict
+
+        lengths = (samples.tokens != PAD).sum(axis=1)
+        given = self._inputs[rows], lengths[rows], samples.secret[rows]
+        params = fitted(*given, len(samples.values), len(samples.symbols), seed)
+        yield predict(params, self._inputs, lengths)
+
+    @cached_property
+    def _inputs(self) -> Int[np.ndarray, "n L"]:
+        return self.samples.tokens.astype(np.int32)
+
+
+PREDICTORS = {"counts": Counts, "chains": Chains, "logistic": Logistic, "trees": Trees, "recurrent": Recurrent}
+"""The families by name."""
+EXTRAS = {"logistic": ("sklearn", "audit"), "trees": ("sklearn", "audit"), "recurrent": ("optax", "optax")}
+"""The module that a family needs, and the extra that brings it."""

@@ -14,17 +14,20 @@ from .recall import Recall, recall
 from .tabular import TablePolicy
 from .tabulated import COLUMNS, MOST_STEPS, Document, packed_table, tabulated
 
-FORM = "veil-player-1"
+FORM = "veil-player-2"
 _OF_TABLES = COLUMNS[:5]  # what a memory of a table may depend on
-_ADDED = ("states", "actions", "readings", "first_reading", "horizon", "rows", "frame", "knowledge", "memory")
+_ADDED = (
+    "states", "actions", "readings", "sees_state", "sees_actions", "first_reading", "horizon", "rows", "frame", "knowledge",
+    "memory",
+)  # fmt: skip
 
 
 def player_document(problem: Problem, policy: Policy, *, model: int | None = None) -> Document:
     """All that a player needs, as JSON holds it.
 
     `table` has the probabilities, of shape (times, rows, choices). Where `rows` is null, the rows are the states; else each is
-    `[known, memory, state]`. `memory` says how the memory starts and goes on, as a table from the values of `by`; `knowledge`,
-    what the agent follows of the run beside its state.
+    `[known, memory, state]`, or `[known, memory, reading]` if not `sees_state`. `memory` says how the memory starts and goes
+    on, as a table from the values of `by`; `knowledge`, what the agent follows of the run beside its state.
 
     **Arguments:** `model`: as for `Policy.player`.
 
@@ -62,10 +65,11 @@ def _names(problem: Problem, policy: TablePolicy, model: int) -> Document:
         span = policy.memory.span(problem)
     knowledge = _knowledge(problem, model)
     observer = problem.agent.sees or problem.observer
-    reads = rows is not None and rows.register.reads_events
+    sees_state = problem.agent.sees_state
+    reads = not sees_state or (rows is not None and rows.register.reads_events)
     return _common(problem, span) | {
         "readings": list(observer.observations.all()) if reads else None,
-        "rows": None if rows is None and knowledge is None else _rows(problem, rows),
+        "rows": None if rows is None and knowledge is None and sees_state else _rows(problem, rows),
         "knowledge": knowledge,
         "memory": None if rows is None else _memory(problem, rows),
     }
@@ -73,12 +77,15 @@ def _names(problem: Problem, policy: TablePolicy, model: int) -> Document:
 
 def _common(problem: Problem, span: int | None) -> Document:
     """What the documents of all policies have."""
+    observer = problem.agent.sees or problem.observer
     return {
         "format": FORM,
         "problem": problem.name,
         "states": list(problem.model.states.all()),
         "actions": list(problem.model.actions.all()),
-        "first_reading": bool((problem.agent.sees or problem.observer).sees_first),
+        "sees_state": problem.agent.sees_state,
+        "sees_actions": observer.sees_actions,
+        "first_reading": bool(observer.sees_first),
         "horizon": span,
         "frame": _frame(problem),
     }
@@ -106,13 +113,13 @@ def _knowledge(problem: Problem, model: int) -> Document | None:
 
 
 def _rows(problem: Problem, rows: Recall | None) -> list[list[int]]:
-    """What each row is for: `[known, memory, state]`."""
+    """What each row is for: `[known, memory, state]`, or the number of the newest reading in place of the state."""
     if rows is None:
         cells, memory = np.arange(problem.num_cells), np.zeros(problem.num_cells, dtype=int)
     else:
         cells, memory = np.divmod(rows.rows[0], rows.register.size)
-    known, state = np.divmod(cells, problem.num_states)
-    return np.stack([known, memory, state], axis=1).tolist()
+    known, place = np.divmod(cells, problem.num_states if problem.reading is None else problem.reading.size)
+    return np.stack([known, memory, place], axis=1).tolist()
 
 
 def _memory(problem: Problem, rows: Recall) -> Document:
@@ -139,6 +146,8 @@ def _starts(problem: Problem, rows: Recall) -> tuple[dict[str, np.ndarray], np.n
 def _steps(problem: Problem, rows: Recall) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Each possible step from what is remembered in a state, with each event, and the memory after it."""
     register, observer = rows.register, problem.agent.sees or problem.observer
+    if not problem.agent.sees_state:
+        return _steps_of_readings(problem, rows)
     codes = np.unique(_pairs(problem, rows))
     memory, state = np.divmod(codes, problem.num_states)
     seen = np.arange(observer.num_observations) if register.reads_events else np.array([-1])
@@ -160,6 +169,20 @@ def _steps(problem: Problem, rows: Recall) -> tuple[dict[str, np.ndarray], np.nd
         name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(_OF_TABLES)
     }
     event = columns["reading"] + (columns["action"] * observer.num_observations if by_action else 0)
+    return columns, register.step(columns["memory"], columns["state"], columns["entered"], event)
+
+
+def _steps_of_readings(problem: Problem, rows: Recall) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Each reading after each memory of an agent that does not see its state, and the memory after it."""
+    register, observer = rows.register, problem.agent.sees or problem.observer
+    memory = np.unique(rows.rows[0] % register.size)
+    actions = problem.num_actions if observer.sees_actions else 1
+    parts = np.meshgrid(memory, np.arange(actions), np.arange(observer.num_observations), indexing="ij")
+    if parts[0].size > MOST_STEPS:
+        raise TooLargeError(f"the memory has more than {MOST_STEPS:,} steps, too many for an exported player")
+    columns = {name: part.ravel() for name, part in zip(("memory", "action", "reading"), parts, strict=True)}
+    event = columns["reading"] + columns["action"] * observer.num_observations
+    columns |= {name: np.zeros_like(event) for name in ("state", "entered")}
     return columns, register.step(columns["memory"], columns["state"], columns["entered"], event)
 
 

@@ -24,22 +24,26 @@ class PlayerError(ValueError):
 class Player:
     """One run of a policy after another.
 
-    **Attributes:** `states`, `actions`, `readings`: the names; `horizon`: how many steps a run has, None without end; `time`:
-    how many actions were chosen in this run; `action`: the index of the last one, None before the first.
+    **Attributes:** `states`, `actions`, `readings`: the names; `sees_state`: whether the policy acts on the state, or on
+    readings alone; `horizon`: how many steps a run has, None without end; `time`: how many actions were chosen in this run;
+    `action`: the index of the last one, None before the first.
     """
 
     def __init__(self, document=None, seed=0):
         """Begin a run; `document` is what `veil.export_player` writes, by default the policy in this file."""
         if document is None:
             document = globals().get("POLICY")
-        if document is None or document.get("format") != "veil-player-1":
-            raise PlayerError("there is no policy in this file, expected a document of the format veil-player-1")
+        if document is None or document.get("format") != "veil-player-2":
+            raise PlayerError("there is no policy in this file, expected a document of the format veil-player-2")
         self.name = document["problem"]
         self.states, self.actions = document["states"], document["actions"]
         self.readings, self.horizon = document["readings"], document["horizon"]
         self._memory_rules, self._knowledge = document["memory"], document["knowledge"]
+        self.sees_state, self._sees_actions = document["sees_state"], document["sees_actions"]
         self._first_reading, self._frame = document["first_reading"], document["frame"]
         self._times, self._rows, self._choices, self._table = _unpacked(document["table"])
+        known = [0] if self._knowledge is None else self._knowledge["known"]
+        self._needs_state = self.sees_state or len(known) > 1
         self._state_numbers = {name: number for number, name in enumerate(self.states)}
         self._reading_numbers = {name: number for number, name in enumerate(self.readings or ())}
         self._row_numbers = None
@@ -55,8 +59,11 @@ class Player:
         self.time, self.action = 0, None
         self._state = self._held = self._memory = 0
 
-    def step(self, state, reading=None):
-        """The next action, by name, after entering a state and receiving a reading there (needed if `readings` is not None)."""
+    def step(self, state=None, reading=None):
+        """The next action, by name, after entering a state and receiving a reading there (needed if `readings` is not None).
+
+        A policy that does not see its state takes the reading alone, `step(reading="beep")`.
+        """
         chances, entered, held, memory = self._look(state, reading)
         choice = self._draw(chances)
         nodes = 1 if self._memory_rules is None else self._memory_rules["nodes"]
@@ -65,12 +72,12 @@ class Player:
         self.time += 1
         return self.actions[self.action]
 
-    def act(self, state, observation=None):
+    def act(self, state=None, observation=None):
         """As `step`; the index of the action."""
         self.step(state, observation)
         return self.action
 
-    def probabilities(self, state, reading=None):
+    def probabilities(self, state=None, reading=None):
         """The probability of each action in the next step, by name, without taking it."""
         chances = self._look(state, reading)[0]
         nodes = len(chances) // len(self.actions)
@@ -78,6 +85,8 @@ class Player:
 
     def state_at(self, x, y):
         """The name of the state at a point of the map, in metres."""
+        if not all(isinstance(one, (int, float)) and math.isfinite(one) for one in (x, y)):
+            raise PlayerError(f"the point ({x!r}, {y!r}) is not two finite numbers, in metres")
         down, right = self._to_grid(x, y)
         name = f"r{math.floor(down)}c{math.floor(right)}"
         if name not in self._state_numbers:
@@ -106,22 +115,42 @@ class Player:
     def _look(self, state, reading):
         if self.horizon is not None and self.time >= self.horizon:
             raise PlayerError(f"the policy has {self.horizon} steps: reset() begins a new run")
-        if state not in self._state_numbers:
-            known = f"one of {len(self.states)} names such as {self.states[0]!r}"
-            raise PlayerError(f"unknown state {state!r}, expected {known}")
-        entered, seen = self._state_numbers[state], self._seen(reading)
+        entered, seen = self._entered(state), self._seen(reading)
         held, known = self._known(entered)
         memory = self._remembered(entered, seen)
         row = entered
         if self._row_numbers is not None:
-            row = None if memory is None else self._row_numbers.get((known, memory, entered))
+            place = entered if self.sees_state else self._place(seen)
+            row = None if memory is None else self._row_numbers.get((known, memory, place))
         if row is None:
-            before = "" if self.time == 0 else f", after {self.actions[self.action]!r} in {self.states[self._state]!r}"
-            what = f"state {state!r} with reading {reading!r}"
+            where = f" in {self.states[self._state]!r}" if self._state >= 0 else ""
+            before = "" if self.time == 0 else f", after {self.actions[self.action]!r}{where}"
+            what = f"reading {reading!r}" if state is None else f"state {state!r} with reading {reading!r}"
             raise PlayerError(f"{what} is impossible at time {self.time}{before}")
         time = self.time if self._times > 1 else 0
         begin = (time * self._rows + row) * self._choices
         return self._table[begin : begin + self._choices], entered, held, memory
+
+    def _entered(self, state):
+        """The number of the state; -1 for a policy that needs none."""
+        if not self._needs_state:
+            if state is not None:
+                raise PlayerError(f"state {state!r} is given, but the policy does not see it: step(reading=…)")
+            return -1
+        if state not in self._state_numbers:
+            known = f"one of {len(self.states)} names such as {self.states[0]!r}"
+            raise PlayerError(f"unknown state {state!r}, expected {known}")
+        return self._state_numbers[state]
+
+    def _place(self, seen):
+        """The number of the newest reading, told apart by the action before it if the policy's sensors report that too."""
+        count = len(self.readings)
+        events = count * (len(self.actions) if self._sees_actions else 1)
+        if seen < 0:
+            return events
+        if not self._sees_actions:
+            return seen
+        return events + seen if self.action is None else self.action * count + seen
 
     def _seen(self, reading):
         if self.readings is None or (self.time == 0 and not self._first_reading):
@@ -138,7 +167,7 @@ class Player:
         if self._knowledge is None:
             return 0, 0
         begins, follows = self._knowledge["start"], self._knowledge["step"]
-        held = begins[entered] if self.time == 0 else follows[self._held][entered]
+        held = 0 if entered < 0 else begins[entered] if self.time == 0 else follows[self._held][entered]
         return held, self._knowledge["known"][held]
 
     def _remembered(self, entered, seen):
@@ -190,10 +219,16 @@ def _unpacked(table):
 def main(arguments):
     """Print the action for each state of a run, one on each line."""
     if not arguments or arguments[0] != "--states":
-        print(f"usage: python {sys.argv[0]} --states STATE[@READING] …")
+        print(
+            f"usage: python {sys.argv[0]} --states STATE[@READING] …, or @READING … if the policy does not see its state"
+        )
         return 2
     player = Player(seed=random.randrange(2**32))
     for given in arguments[1:]:
         state, _, reading = given.partition("@")
-        print(player.step(state, reading or None))
+        try:
+            print(player.step(state or None, reading or None))
+        except PlayerError as error:
+            print(error, file=sys.stderr)
+            return 2
     return 0

@@ -130,6 +130,9 @@ def play(playing: Playing, act: Act, generator: np.random.Generator) -> Episodes
         infos.append(said)
         actions.append(np.array(chosen))
         rewards.append(np.where(going, reward, 0.0))
+        if not np.isfinite(rewards[-1]).all():
+            wrong = rewards[-1][~np.isfinite(rewards[-1])][0]
+            raise InputError("train", [f"the environment's reward is {wrong} at time {time}, expected a finite number"])
         alive.append(going)
         going = going & ~(np.asarray(terminated) | np.asarray(truncated))
         if not going.any():

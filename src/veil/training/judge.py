@@ -16,6 +16,7 @@ from .coding import Coding
 from .search import Search
 from .trained import Trained, estimate, flat
 
+_CERTAIN = "The secret is {!r} in every fresh run: there is nothing to hide."
 _FITTED_SHARE = 2 / 3  # of the fresh runs, to which the fresh observer is fitted
 
 
@@ -36,7 +37,7 @@ def judged(search: Search, runs: int, confidence: float, notes: list[str]) -> Tr
         evaluation_runs=runs,
         confidence=confidence,
         seed=settings.seed,
-        notes=tuple(notes),
+        notes=tuple(notes if np.count_nonzero(shares) > 1 else [*notes, _CERTAIN.format(values[0])]),
         shape=search.shape,
         arrays=flat(jax.tree.map(np.asarray, state.best)),
         allowed=None if search.allowed is None else np.asarray(search.allowed),

@@ -1,11 +1,16 @@
 """The learned observer: a recurrent posterior q(z|y) that is taught the newest runs, and how much a run surprises it."""
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
 import copy
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
+from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.logs import log2_or_zero
 from ..learning import recurrent
@@ -39,6 +44,14 @@ class LearnedObserver:
         kept: int = 4,
         every: int = 256,
     ):
+        defects, counts = Defects("LearnedObserver"), {"longest": longest, "hidden": hidden, "batch": batch}
+        counts |= {"passes": passes, "kept": kept, "every": every}
+        for name, count in counts.items():
+            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+                defects.add(f"{name} is {count!r}, expected a whole number, 1 or more")
+        if not (is_number(rate) and 0 < rate < math.inf):
+            defects.add(f"rate is {rate!r}, expected a number above 0, such as 0.003")
+        defects.raise_if_any()
         self.longest, self.seed, self.hidden = longest, seed, hidden
         self.rate, self.batch, self.passes, self.kept = rate, batch, passes, kept
         self.every = every

@@ -1,12 +1,15 @@
 """A Gymnasium wrapper that pays an agent for the surprise of an observer who learns, for any library that trains agents."""
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
+from math import isfinite
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from ..common.checks import is_number
-from ..common.errors import InputError
+from ..common.checks import Defects, is_number
 from .episodes import Hide, Info, Observe, Run, Step, Watching
 from .observer import LearnedObserver
 
@@ -37,9 +40,15 @@ class SurpriseReward(gymnasium.Wrapper):
         weight: float = 1.0,
         seed: int = 0,
     ):
+        defects = Defects("SurpriseReward")
+        if not isinstance(env, gymnasium.Env):
+            defects.add(f"env is {env!r}, expected an environment of Gymnasium, such as gymnasium.make('Taxi-v4')")
+        if not isinstance(observer, LearnedObserver):
+            defects.add(f"observer is {observer!r}, expected a veil.LearnedObserver")
+        if not (is_number(weight) and isfinite(weight)):
+            defects.add(f"weight is {weight!r}, expected a finite number")
+        defects.raise_if_any()
         super().__init__(env)
-        if not is_number(weight):
-            raise InputError("SurpriseReward", [f"weight is {weight!r}, expected a number"])
         self.observer, self.weight = observer, float(weight)
         self._watching = Watching(secret, observe)
         self._random = np.random.default_rng(seed)

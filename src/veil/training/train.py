@@ -1,5 +1,6 @@
 """`veil.train`: an agent that hides a secret and earns its return, trained by steps alone against an observer that learns."""
 
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,15 @@ from ..engine.return_range import threshold
 from ..problem.problem import Problem
 from .episodes import Hide, Observe, Playing, Watching
 from .trained import Trained
+
+_COUNTS = {
+    "num_envs": 2,
+    "iterations": 1,
+    "evaluation_runs": 100,
+    "hidden": 1,
+    "seed": 0,
+    "horizon": 1,
+}  # and their least
 
 
 def train(
@@ -91,15 +101,16 @@ def train(
 
 def _check(given: dict[str, Any]) -> None:
     defects = Defects("train")
-    for name, least in (("num_envs", 2), ("iterations", 1), ("evaluation_runs", 100), ("hidden", 1), ("seed", 0)):
+    for name, least in _COUNTS.items():
+        if name == "horizon" and given[name] is None:
+            continue
         if not isinstance(given[name], int) or isinstance(given[name], bool) or given[name] < least:
             defects.add(f"{name} is {given[name]!r}, expected a whole number, {least} or more")
-    for name in ("horizon",):
-        if given[name] is not None and (not isinstance(given[name], int) or given[name] < 1):
-            defects.add(f"{name} is {given[name]!r}, expected a whole number, 1 or more")
-    if given["min_return"] is not None and not is_number(given["min_return"]):
-        defects.add(f"min_return is {given['min_return']!r}, expected a number")
-    if not (is_number(given["rate"]) and given["rate"] > 0):
+    if given["min_return"] is not None and not (is_number(given["min_return"]) and isfinite(given["min_return"])):
+        defects.add(f"min_return is {given['min_return']!r}, expected a finite number")
+    if given["time_limit"] is not None and not (is_number(given["time_limit"]) and given["time_limit"] > 0):
+        defects.add(f"time_limit is {given['time_limit']!r}, expected seconds, more than 0, or None for no limit")
+    if not (is_number(given["rate"]) and 0 < given["rate"] < inf):
         defects.add(f"rate is {given['rate']!r}, expected a number above 0, such as 0.002")
     if not (is_number(given["confidence"]) and 0 < given["confidence"] < 1):
         defects.add(f"confidence is {given['confidence']!r}, expected a probability between 0 and 1")

@@ -19,7 +19,7 @@ from ...problem.secrets.last_state import LastState
 from ..imported import Imported
 from ..scenario.models import grid_model
 from .description import MapDescription, read_description
-from .images import check_inside, read_image
+from .images import MapImage, check_inside, read_image
 from .occupancy import free_cells, looks_unknown, occupancy
 from .zones import Place, Sizes, Zone, read_places, read_rewards, read_zones, zone_masks
 
@@ -214,17 +214,15 @@ def _nothing_free(values: np.ndarray, about: MapDescription, factor: int) -> str
     return f"no cell of {factor * about.resolution:g} m is free; of the pixels {shares}: {remedy}"
 
 
-def _notes(values: np.ndarray, about: MapDescription, image: object, factor: int, size: object) -> tuple[str, ...]:
+def _notes(values: np.ndarray, about: MapDescription, image: MapImage, factor: int, size: object) -> tuple[str, ...]:
     height, width = values.shape
     notes = [f"{width} × {height} pixels of {about.resolution:g} m; a cell has {factor} × {factor} of them"]
     if is_number(size) and abs(factor * about.resolution - size) > 1e-9 * size:
         notes.append(f"cells have {factor * about.resolution:g} m instead of {size:g} m, a whole number of pixels")
-    shown = looks_unknown(image, about)  # pyright: ignore[reportArgumentType]
-    if shown:
-        notes.append(
-            f"{shown:,} pixels have the grey 205, which map_saver writes for unknown, and are free by free_thresh"
-            f" {about.free_thresh:g}: 0.196 makes them unknown"
-        )
+    unknown, remedy = looks_unknown(values, image, about)
+    if unknown:
+        words = "pixels have the grey 205, which map_saver writes for unknown, and are free by map_server's rule"
+        notes.append(f"{unknown:,} {words}: {remedy} makes them unknown")
     return tuple(notes)
 
 

@@ -27,7 +27,7 @@ class MapImage:
     """An image as map_server sees it.
 
     **Attributes:** `shade`, `(rows, columns)`: the mean of the colours of each pixel, from 0, black, to 1, white; `alpha`: how
-    opaque it is, 1 where the image does not say; `has_alpha`.
+    opaque it is, None for an image without transparency. An alpha that is 1 everywhere counts as map_server counts it.
     """
 
     shade: Float[np.ndarray, "rows columns"]
@@ -41,14 +41,18 @@ def read_image(path: Path) -> MapImage:
     """
     if path.suffix.lower() == ".pgm":
         return MapImage(_read_pgm(path))
-    pixels = read_colours(path)
-    colours = pixels[..., :3].sum(axis=-1, dtype=np.int64) / (3 * 255.0)
-    opaque = pixels[..., 3]
-    return MapImage(colours, None if opaque.min(initial=255) == 255 else opaque / 255.0)
+    pixels, has_alpha = _read_pixels(path)
+    shade = pixels[..., :3].sum(axis=-1, dtype=np.int64) / (3 * 255.0)
+    return MapImage(shade, pixels[..., 3] / 255.0 if has_alpha else None)
 
 
 def read_colours(path: Path) -> UInt8[np.ndarray, "rows columns 4"]:
     """The red, green, blue and alpha of each pixel."""
+    return _read_pixels(path)[0]
+
+
+def _read_pixels(path: Path) -> tuple[UInt8[np.ndarray, "rows columns 4"], bool]:
+    """The colours and alpha of each pixel, and whether the file says anything of alpha."""
     _check_file(path)
     try:
         from PIL import Image
@@ -62,7 +66,7 @@ def read_colours(path: Path) -> UInt8[np.ndarray, "rows columns 4"]:
                 _check_size(path, image.width, image.height)
                 if image.mode.startswith(("I", "F")):
                     raise ModelFileError(path, f"its pixels are of the kind {image.mode!r}, expected 8 bits a colour")
-                return np.asarray(image.convert("RGBA"))
+                return np.asarray(image.convert("RGBA")), image.has_transparency_data
     except ModelFileError:
         raise
     except MemoryError:

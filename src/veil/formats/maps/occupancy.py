@@ -57,9 +57,11 @@ def block_sums(pixels: Bool[np.ndarray, "rows columns"], size: int) -> np.ndarra
     return padded.reshape(padded.shape[0] // size, size, -1, size).sum(axis=(1, 3))
 
 
-def looks_unknown(image: MapImage, about: MapDescription) -> int:
-    """How many pixels map_saver wrote as unknown but the thresholds of the file make free."""
+def looks_unknown(values: Int8[np.ndarray, "rows columns"], image: MapImage, about: MapDescription) -> tuple[int, str]:
+    """How many pixels are free whose grey is the one that map_saver writes for unknown, and what makes them unknown."""
     if about.mode == "raw" or about.negate:
-        return 0
+        return 0, ""
     unknown = np.abs(image.shade - _SAVED_UNKNOWN) < 1e-9
-    return int((unknown & (1 - image.shade < about.free_thresh)).sum())
+    is_alpha = about.mode == "trinary" and image.alpha is not None
+    remedy = "an image without alpha" if is_alpha else f"free_thresh 0.196 instead of {about.free_thresh:g}"
+    return int((unknown & (values == FREE)).sum()), remedy

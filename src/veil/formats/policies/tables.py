@@ -70,6 +70,8 @@ class PlayerPart(Part):
     states: Names
     actions: Annotated[Names, Field(min_length=1)]
     readings: Names | None
+    sees_state: bool
+    sees_actions: bool
     first_reading: bool
     horizon: Count | None
     rows: list[Annotated[list[Count], Field(min_length=3, max_length=3)]] | None
@@ -218,7 +220,8 @@ def _named_policy(policy: TablePolicy, header: Header, path: str | Path) -> Tabl
     elif isinstance(policy, MemoryPolicy):
         return policy
     own = {"states": header.rows, "actions": header.actions, "horizon": header.horizon if policy.timed else None}
-    own |= {"readings": None, "first_reading": False, "rows": None, "frame": None, "knowledge": None, "memory": None}
+    own |= {"sees_state": True, "sees_actions": False, "first_reading": False}
+    own |= dict.fromkeys(("readings", "rows", "frame", "knowledge", "memory"))
     names = own if header.player is None else header.player.model_dump()
 
     def document() -> dict[str, object]:
