@@ -163,7 +163,7 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path):
         ("r.jsonl", '{"states": [1.5]}', "line 1: states has '1.5', expected names"),
         ("r.jsonl", '{"states": ["a", "b"], "observations": ["x"]}', "line 1: 1 observations for 2 times"),
         ("r.json", "[]", 'expected a document {"runs"'),
-        ("r.txt", "", r"its extension is none of \.csv, \.jsonl, \.json"),
+        ("r.txt", "", r"its extension is not one of \.csv, \.jsonl, \.json"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(veil.VeilError, match=message):
@@ -203,7 +203,7 @@ def test_labels_name_the_models_that_ran():
     assert fitted.what == ("model", "sensors", "policy")
     for found, known in zip(fitted.problem.models, problem.models, strict=True):
         assert found.transitions == pytest.approx(known.transitions, abs=0.03)
-    with pytest.raises(veil.InputError, match="label 'z' is the name of no model, expected some of 'x', 'y'"):
+    with pytest.raises(veil.InputError, match="label 'z' is not the name of a model, expected one of 'x', 'y'"):
         veil.fit([*runs, {**runs[0], "label": "z"}], problem)
     with pytest.raises(veil.InputError, match="label the runs with the names of the models"):
         veil.fit([{key: run[key] for key in ("states", "observations")} for run in runs], problem, "model")

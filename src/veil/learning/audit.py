@@ -57,7 +57,7 @@ def audit(
     **Arguments:**
 
     - `secrets`: the value of the secret in each run, `(n,)`: names or numbers.
-    - `sequences`: what was observed in each run, lists of any lengths: names, numbers, or None where nothing was received.
+    - `sequences`: what was observed in each run, lists of any lengths: names, numbers, or None if nothing was received.
     - `confidence` of every interval, two-sided.
     - `predictors`: some of `"counts"`, `"chains"`, `"logistic"`, `"trees"`; all by default. The last two need
       `pip install 'veil[audit]'`; without it they are left out, and the result says so.

@@ -177,5 +177,5 @@ def _sampled_path(
     bits = max(0.0, float(np.mean([one[0] for one in parts])))
     error = float(np.sqrt(np.sum(np.square([one[1] for one in parts]))) / len(parts))
     count, prior = sum(one[2] for one in parts), path_bits(space.chain(table), Budget(time_limit=_PRIOR_SECONDS))
-    words = f"exact entropy of path and observations, less that of {count:,} sampled observation sequences"
+    words = f"exact entropy of path and observations, minus that of {count:,} sampled observation sequences"
     return Opacity(bits, 0.0, prior, prior, "sampled", count, error, words)

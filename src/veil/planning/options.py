@@ -351,8 +351,8 @@ class FrontierOptions(SearchOptions):
     along: Annotated[
         str,
         About(
-            "The constraint whose bound is moved: return, the name of a reward, or the formula of a probability; where it has"
-            " both bounds, with the relation, as in 'energy <='.",
+            "The constraint whose bound is moved: return, the name of a reward, or the formula of a probability; if it has"
+            " both bounds, with the relation, such as 'energy <='.",
             in_file=False,
         ),
     ] = "return"
@@ -401,7 +401,7 @@ class CompareOptions:
             in_file=False,
             flag="",
             accepts=_are_memories,
-            expected="a tuple of memories, as memory= takes them",
+            expected="a tuple of memories, in the forms of memory=",
         ),
     ] = None
     seed: Annotated[int, About("Random seed.", least=0, most=2**63 - 1)] = 0
