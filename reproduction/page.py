@@ -217,7 +217,7 @@ def _sensitivity(results: Results) -> str:
         if (own := [found[paper.key]["ours"][0]["bits"] for _, found in table.contests(results)[1:]])
     ]
     text = f"""So the numbers depend on the layout (ours, {"; ".join(spans)} bits; 0.3722 is an upper bound for the
-        initial state where three corners are covered and $o_0$ is seen)"""
+        initial state if three corners are covered and $o_0$ is seen)"""
     return text + (", and the conclusions do not." if firm else "; the conclusions hold on most of them.")
 
 

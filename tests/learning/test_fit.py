@@ -212,9 +212,9 @@ def test_labels_name_the_models_that_ran():
 def test_a_label_is_never_ignored_in_silence(rooms, tmp_path):
     labels = [{**run, "label": label} for run, label in zip(RUNS, ("secret", "elsewhere"), strict=True)]
     told: list[tuple[list[dict], str]] = [
-        ([{**run, "label": "secret"} for run in RUNS], "labels of 2 runs are what the secret is"),
+        ([{**run, "label": "secret"} for run in RUNS], "labels of 2 runs agree with the secret"),
         (labels, "labels differ from the secret in 1 of 2 runs"),
-        ([{**run, "label": "guilty"} for run in RUNS], "labels are not used: 'guilty' is no value of the secret"),
+        ([{**run, "label": "guilty"} for run in RUNS], "labels are not used: 'guilty' is not a value of the secret"),
     ]
     for runs, message in told:
         fitted = veil.fit(runs, secret=veil.LastState(["b"]), draws=1)
@@ -547,4 +547,4 @@ def test_observers_who_see_actions_or_report_on_actions_are_fitted_too():
         known = veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).bits
         assert fitted.what == what
         assert fitted.opacity.bits == pytest.approx(known, abs=0.1)
-        assert any("labels of 300 runs are what" in note for note in fitted.notes) == (name == "badge-doors")
+        assert any("labels of 300 runs agree with" in note for note in fitted.notes) == (name == "badge-doors")

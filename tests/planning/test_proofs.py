@@ -119,7 +119,7 @@ def test_what_is_refused_before_any_work(problem: veil.Problem):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"max": 0.9}, "leaves the upper bounds of these pairs out, which are not convex: other"),
+        ({"max": 0.9}, "ignores the upper bounds of these pairs, which are not convex: other"),
         ({"min": 0.2, "belief": veil.Belief(doubt=0.1)}, "ignores the bounds on pairs"),
     ],
 )
