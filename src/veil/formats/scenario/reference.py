@@ -104,7 +104,11 @@ def reference() -> str:
         table = schema if form is forms.ScenarioFile else schema["$defs"][form.__name__]
         if form is forms.AgentTable:  # its other keys are those of an observer
             table = table | {"properties": {"sees": table["properties"]["sees"]}}
-        parts.append(f"## {heading}\n\n{inspect.cleandoc(form.__doc__ or '')}\n\n{_rows(table)}")
+        words = inspect.cleandoc(form.__doc__ or "")
+        if form is forms.Settings:  # what the options mean is in the reference of `veil.solve`
+            parts.append(f"## {heading}\n\n{words} [Plan a policy](planning.md) and `help(veil.solve)` explain them.\n\n{_values(table)}")
+            continue
+        parts.append(f"## {heading}\n\n{words}\n\n{_rows(table)}")
     return "\n".join(parts)
 
 
@@ -148,6 +152,11 @@ def _rows(table: JsonSchemaValue) -> str:
     for key, field in table["properties"].items():
         lines.append(f"| {_name(table, key)} | {_cell(_value(field))} | {_cell(field.get('description', ''))} |")
     return "\n".join(lines) + "\n"
+
+
+def _values(table: JsonSchemaValue) -> str:
+    rows = [f"| {_name(table, key)} | {_cell(_value(field))} |" for key, field in table["properties"].items()]
+    return "\n".join(["| key | value |", "|---|---|", *rows]) + "\n"
 
 
 def _value(field: JsonSchemaValue) -> str:
