@@ -92,7 +92,7 @@ def _show(results: dict[str, object], paths: list[Path]) -> None:
     )
     for page in paths:
         if page.name == "reproduction.md":
-            print(f"wrote {page}, with its figures and wall times beside it")
+            print(f"wrote {page}, with its figures beside it")
 
 
 if __name__ == "__main__":

@@ -50,24 +50,20 @@ def _head(settings: Settings) -> str:
         "# The paper reproduced",
         _prose(
             f"""Every experiment of *Information-Theoretic Opacity-Enforcement in Markov Decision Processes* (IJCAI 2024), from
-            the scenario to the figures. This page and its figures are written by `{asked}` and are the same each time it
-            runs with this seed on the same machine; wall times, which vary, are on
-            [a separate page]({PREFIX}-times.md). {short}"""
+            the scenario to the figures. `{asked}` writes this page, the same each time with this seed on the same
+            machine. {short}"""
         ),
         _prose(
-            """Opacity is in bits. *Exact* values enumerate every observation sequence. *Sampled* ones are estimated from
-            20,000 runs, ± one standard error. A *certificate* [a, b] is proven and was verified: this policy hides at least
-            a bits, and every policy with that return hides at most b."""
+            """Opacity is in bits. *Exact* values enumerate every observation sequence; *sampled* ones are from 20,000 runs, ±
+            one standard error. A *certificate* [a, b] is verified: this policy hides at least a bits, and every policy with
+            that return hides at most b."""
         ),
     )
 
 
 def _numbers(results: Results) -> str:
     points = [_beside(paper, results) for paper in PAPER]
-    points.append(
-        """The layout of the paper's grid is not known (see below), so the digits cannot be expected to agree; the overall
-        picture should."""
-    )
+    points.append("The layout of the paper's grid is not known (see below), so the digits cannot agree exactly.")
     return _sections(
         "## The paper's numbers beside ours",
         table.markdown(table.PAPER_HEADINGS, table.paper_rows(results)),
@@ -106,11 +102,10 @@ def _convergence(results: Results) -> str:
         "## Convergence of the primal-dual method",
         _picture("convergence"),
         _prose(
-            f"""The paper's algorithm without changes: softmax policy, plain steps, gradients of opacity and return from
-            {settings["sequences"]:,} sampled runs per iteration, η = {settings["step"]:g}; the paper gives no step sizes. Lines
-            are exact values of the iterates, dots are estimates from 1,000 new runs, as in the paper. The last
-            iterates: {"; ".join(ends)}. The iterates oscillate around the threshold; the table above has the best one that
-            meets it exactly."""
+            f"""The paper's algorithm: softmax policy, plain steps, gradients from {settings["sequences"]:,} sampled runs per
+            iteration, η = {settings["step"]:g} (the paper gives no step sizes). Lines are exact values of the iterates, dots
+            estimates from 1,000 new runs. The last iterates: {"; ".join(ends)}. The iterates oscillate around the threshold;
+            the table above has the best one that meets it exactly."""
         ),
     )
 
@@ -129,8 +124,7 @@ def _baseline(results: Results) -> str:
         _prose(
             f"""Soft value iteration with discount 0.9, τ in reward per nat. Last state: at most {most:.3f} bits, {below} the
             paper's {BASELINE_BELOW_BITS:g}; the threshold {THRESHOLD:g} is {since} (paper: {BASELINE_FAILS_FROM:g}). Initial
-            state: between {min(initial):.3f} and {max(initial):.3f} bits. The certificates' upper bounds are those of the table
-            above, since they hold for all policies."""
+            state: between {min(initial):.3f} and {max(initial):.3f} bits."""
         ),
     )
 
@@ -139,26 +133,26 @@ def _conclusions(results: Results) -> str:
     counts = table.conclusions(results)
     total = counts["layouts"]
     points = [
-        f"""*{_capital(paper.words)}*: ours hides more than the baseline at every τ, at an equal or better return, on
-        **{counts[f"{paper.key}_holds"]} of {total}** layouts; one policy at return ≥ {THRESHOLD:g} hides more than the baseline
-        at every τ, regardless of that policy's return, on {counts[f"{paper.key}_tops"]} of {total}."""
+        f"""*{_capital(paper.words)}*: this holds on **{counts[f"{paper.key}_holds"]} of {total}**
+        layouts{_least_lead(results, paper)}; one policy at return ≥ {THRESHOLD:g} hides more than the baseline at
+        every τ, regardless of that policy's return, on {counts[f"{paper.key}_tops"]} of {total}."""
         for paper in PAPER
     ]
     return _sections(
         "## The paper's two conclusions",
         _prose(
-            f"""The proposed method beats every baseline, for last-state and for initial-state opacity. Checked on the
-            reconstruction and on {total - 1} other layouts, strictly: for each τ there must be a stationary policy of ours that
-            hides more **and** earns at least as much."""
+            f"""The proposed method beats every baseline, for last-state and for initial-state opacity. Checked strictly, on the
+            reconstruction and on {total - 1} other layouts: for each τ there must be a stationary policy of ours that hides
+            more **and** earns at least as much. `--json` prints the numbers of each layout."""
         ),
         "\n".join(map(_point, points)),
-        table.markdown(table.CONTEST_HEADINGS, table.contest_rows(results)),
-        _prose(
-            """*Least lead*: the minimum over τ of our bits minus the baseline's, where ours is the best policy found with at
-            least the same return. Searches are shorter here than for the first table, so our values may be slightly lower,
-            on the reconstruction too."""
-        ),
     )
+
+
+def _least_lead(results: Results, paper: PaperResult) -> str:
+    """By how many bits ours wins at least, over all layouts and τ; nothing if it does not."""
+    beaten = [lead for _, found in table.contests(results) for lead in found[paper.key]["beaten"]]
+    return "" if None in beaten else f", by at least {min(beaten):.4f} bits"
 
 
 def _layout(results: Results) -> str:
@@ -166,25 +160,24 @@ def _layout(results: Results) -> str:
     return _sections(
         "## The layout is a reconstruction",
         _prose(
-            """**The paper's picture of the grid is not in its text, so the layout used here is a reconstruction**, frozen as
-            `gallery:paper-last-state` and `gallery:paper-initial-state`:"""
+            """**The paper's text does not have its picture of the grid, so this layout is a reconstruction**:
+            `gallery:paper-last-state` and `gallery:paper-initial-state`."""
         ),
         _picture("grid"),
         "\n".join(["```text", *RECONSTRUCTION.drawing(), "```"]),
         _prose(
             """b, r, y, g: sensor ranges; G or flag: goal; ?: secret; S or disc: start of the last-state problem; dots: the
-            four corners. It satisfies every statement of the text:"""
+            four corners. It satisfies every statement of the text; the discount (1 for the return), the size of each range
+            and all positions are chosen."""
         ),
         table.markdown(["the text", "the reconstruction"], _constraints(overlap), right=False),
-        "Not stated, and therefore chosen: the discount (1 for the return), the size of each range, all positions.",
         "### How much depends on it",
         _picture("layouts"),
         _prose(
-            f"""{results["layouts"]["drawn"]:,} layouts were drawn at random; the first
-            {len(results["layouts"]["layouts"])} that meet all of the above are used. In each, three of the corners lie in
-            separate ranges and one is uncovered: with all four covered no policy could hide more than $H(S_0\\mid O_0) = 0.2$
-            bits, and the paper reports {PAPER[1].bits}. One to three goals, two to four secrets, ranges of two to four cells;
-            goals, secrets and start may lie in a range."""
+            f"""Of {results["layouts"]["drawn"]:,} random layouts the first {len(results["layouts"]["layouts"])} that meet all
+            of the above are used. In each, three corners lie in separate ranges and one is uncovered: with all four covered
+            no policy could hide more than $H(S_0\\mid O_0) = 0.2$ bits, and the paper reports {PAPER[1].bits}. Searches are
+            shorter than for the first table."""
         ),
         table.markdown(table.SPREAD_HEADINGS, table.spread_rows(results)),
         _prose(_sensitivity(results)),
@@ -224,13 +217,8 @@ def _sensitivity(results: Results) -> str:
         if (own := [found[paper.key]["ours"][0]["bits"] for _, found in table.contests(results)[1:]])
     ]
     text = f"""So the numbers depend on the layout (ours, {"; ".join(spans)} bits; 0.3722 is an upper bound for the
-        initial state where three corners are covered and $o_0$ is seen)"""
-    return text + (
-        """, and the conclusions do not: on every layout, for both opacities, ours hides more than every baseline policy at
-        an equal or better return."""
-        if firm
-        else """; the conclusions hold on most of them, and the table above says where they do not."""
-    )
+        initial state if three corners are covered and $o_0$ is seen)"""
+    return text + (", and the conclusions do not." if firm else "; the conclusions hold on most of them.")
 
 
 def _readings(results: Results) -> str:
@@ -238,14 +226,13 @@ def _readings(results: Results) -> str:
     unseen, literal = found["unseen"], found["literal"]
     verdict = "negative, which an entropy cannot be" if literal["literal"] < 0 else "not an entropy either"
     readings = (
-        """1. **$o_0$ is seen**: $H(S_0\\mid O_0,\\dots,O_T)$, the definition in the paper, and the one used everywhere
-        else on this page.""",
+        """1. **$o_0$ is seen**: $H(S_0\\mid O_0,\\dots,O_T)$, the paper's definition, used everywhere else on this page.""",
         f"""2. **$o_0$ is not seen**: $H(S_0\\mid O_1,\\dots,O_T)$, which the paper's formulas give if their posterior is
         normalised. The best stationary policy found hides {table.bits(unseen["bits"])} bits (sampled
         {table.estimate(unseen["sampled_bits"], unseen["sampled_bits_error"])}, certificate
         {table.enclosure(unseen["lower"], unseen["upper"])}) at return {unseen["return"]:.4f}.""",
         f"""3. **The formulas as printed**: $\\mu_0(s_0)\\, \\beta_0(s_0) / P(y)$, with β without $o_0$ and $P(y)$ with it.
-        This is not a distribution, so its "entropy" is not an entropy. Maximising it with the paper's algorithm and exact
+        This is not a distribution. Maximising it with the paper's algorithm and exact
         gradients ends at {table.bits(literal["literal"])} (sampled
         {table.estimate(literal["sampled"], literal["sampled_error"])}) at return {literal["return"]:.4f}: {verdict}.""",
     )
@@ -254,8 +241,8 @@ def _readings(results: Results) -> str:
     return _sections(
         "## The initial-state number in three readings",
         _prose(
-            """The paper defines β with the observation at its own time but computes it without, so its $P(y\\mid s_0)$ omits
-            $o_0$. Three readings:"""
+            """The paper defines β with the observation of its time but computes it without, so its $P(y\\mid s_0)$ omits $o_0$.
+            Three readings:"""
         ),
         "\n".join(_prose(text, "   ") for text in readings),
         table.markdown(table.READING_HEADINGS, table.reading_rows(results)),
@@ -274,49 +261,15 @@ def _later(results: Results) -> str:
     return _sections(
         "## The authors' later grid",
         _prose(
-            """This grid is known exactly, so the comparison is fair. The published policies are stationary, and their numbers
-            are exact. Ours are searched at the same return."""
+            """This grid is known exactly. The published policies are stationary; ours are searched at the same return, each in
+            seconds to a minute."""
         ),
         _picture("later"),
         table.markdown(table.LATER_HEADINGS, table.later_rows(results)),
         _prose(
             f"""On {better} of {len(runs)} our best stationary policy hides more than the published one at the same
             return or a higher one. *History*: the best history policy, whose agent must see what the observer
-            sees. Our wall times are on [the page of times]({PREFIX}-times.md). The published initial-state policies were
-            trained with a gradient that has a defect (a buffer is not cleared between two passes), so those rows partly
-            compare with a defect."""
+            sees. The gradient behind the published initial-state policies has a defect (a buffer is not cleared between two
+            passes)."""
         ),
     )
-
-
-def times_page(times: dict[str, dict[str, float]], words: dict[str, str]) -> str:
-    """`reproduction-times.md`: how long each part took; it changes from run to run.
-
-    **Arguments:** `times` as the store keeps them; `words`: what each piece does, by name, in order.
-    """
-    rows = []
-    for name, said in words.items():
-        parts = dict(times.get(name, {}))
-        spent = [parts.pop(name, None) for name in ("all", "processor")]
-        # What takes no time was at hand: a game that another part had played.
-        detail = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in parts.items() if seconds >= 0.05)
-        rows.append([said, *("–" if total is None else f"{total:.1f} s" for total in spent), detail or "–"])
-    theirs = [[run.words, run.hours, _seconds(times.get(run.key, {}))] for run in LATER if run.key in words]
-    return f"""\
-# Wall times of the reproduction
-
-Measured in the run that wrote [the reproduction]({PREFIX}.md), one process with one thread. Where the wall time is much longer
-than the processor time, the machine was shared. These numbers vary from run to run, so they are not on that page.
-
-The later grid, published against ours (stationary policy alone, then with the time-dependent policy, proof and measures):
-
-{table.markdown(["published policy", "their time", "ours"], theirs)}
-
-{table.markdown(["part", "wall time", "processor time", "of the wall time"], rows)}
-"""
-
-
-def _seconds(parts: dict[str, float]) -> str:
-    if not parts:
-        return "–"
-    return f"{parts.get('stationary policy', float('nan')):.0f} s; {parts['all']:.0f} s"

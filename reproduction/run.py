@@ -17,7 +17,7 @@ from veil.report.style import new_figure, save_figure
 from . import baseline, convergence, later_grid, planned, readings, sensitivity
 from .figures import FIGURES
 from .layouts import RECONSTRUCTION, PaperGrid
-from .page import PREFIX, page, times_page
+from .page import PREFIX, page
 from .published import LATER, PAPER
 from .store import Settings, Store, Times
 
@@ -149,16 +149,14 @@ def plan_lines(folder: Path, settings: Settings) -> list[str]:
 
 
 def write_pages(folder: Path, store: Store, results: Results) -> list[Path]:
-    """The page, the page of times and the figures, each whole; returns their paths. The same results, the same bytes.
+    """The page and the figures, each whole; returns their paths. The same results, the same bytes.
 
     **Raises:** `InputError` where one cannot be written.
     """
-    words = {piece.name: piece.words for piece in pieces(store.settings)}
-    paths = [folder / f"{PREFIX}.md", folder / f"{PREFIX}-times.md"]
+    paths = [folder / f"{PREFIX}.md"]
     try:
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         write_whole(paths[0], page(results, store.settings).encode())
-        write_whole(paths[1], times_page(store.times(), words).encode())
     except OSError as error:
         raise InputError(str(folder), [f"it cannot be written: {error.strerror or error}"]) from None
     for name, (draw, _) in FIGURES.items():

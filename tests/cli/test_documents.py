@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "importing.md"]
 DOCUMENTS = [path for path in PAGES if "```console" in path.read_text("utf-8")]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-CODES = re.compile(r"\s+# exit code (\d+)(?: or (\d+))?$")
+CODES = re.compile(r"\s+# exit code (\d+(?:(?:, | or )\d+)*)$")
 
 
 def run_console(text: str, folder: Path) -> None:
@@ -29,7 +29,7 @@ def run_console(text: str, folder: Path) -> None:
             steps[-1][1].append(line)
     for line, shown in steps:
         codes = CODES.search(line)
-        allowed = {int(code) for code in codes.groups() if code} if codes else {0}
+        allowed = {int(code) for code in re.findall(r"\d+", codes[1])} if codes else {0}
         done = run(CODES.sub("", line), folder)
         assert done.code in allowed, f"{line}: exit code {done.code}\n{done.err}"
         for expected in shown:

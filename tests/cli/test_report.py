@@ -42,7 +42,7 @@ def test_the_page_of_a_policy_without_a_search(home: Path, result: Path):
     for arguments in (["rooms.toml"], ["gallery:two-rooms"], ["rooms.toml", "uniform", "--scenario", "rooms.toml"]):
         refused = veil("report", *arguments)
         assert refused.code == 2
-    assert "name a policy too, as veil report rooms.toml uniform" in veil("report", "rooms.toml").err
+    assert "name a policy too, such as veil report rooms.toml uniform" in veil("report", "rooms.toml").err
 
 
 @pytest.mark.slow

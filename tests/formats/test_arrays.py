@@ -70,7 +70,7 @@ def test_files_that_numpy_wrote(tmp_path: Path):
         assert read.model.initial.tolist() == [1, 0]
         assert read.model.discount == 0.5
         assert read.observer is None
-        assert read.notes == ("array 'surprise' is not known and was left out",)
+        assert read.notes == ("array 'surprise' is unknown and was left out",)
     with np.load(tmp_path / "a.npz", allow_pickle=False) as loaded:
         assert np.array_equal(loaded["transitions"], transitions)
 

@@ -135,7 +135,7 @@ def test_several_variables_noise_and_what_is_left_out():
     assert partly.observer is not None
     assert partly.observer.observations.all() == ("beam", "nothing")
     assert partly.observer.emissions[[0, 5, 6]] == pytest.approx(np.array([[0.7, 0.3], [1, 0], [0, 1]]))
-    with pytest.raises(InputError, match="says nothing of state 'r0c1'"):
+    with pytest.raises(InputError, match="has no entry for state 'r0c1'"):
         from_gymnasium(newest("CliffWalking"), observe={0: "beam"}, otherwise=None)
 
 
@@ -288,7 +288,7 @@ def test_a_table_and_runs_agree_on_frozen_lake():
 def test_runs_that_cannot_be_played_are_refused():
     lake, pole = "FrozenLake-v1", "CartPole-v1"
     cases: Any = (
-        (pole, {}, r"it has no transition table env\.unwrapped\.P: estimate the model from runs by episodes=10_000"),
+        (pole, {}, r"it has no transition table env\.unwrapped\.P: estimate the model from runs with episodes=10_000"),
         (
             pole,
             {"episodes": 5},

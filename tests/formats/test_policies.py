@@ -273,7 +273,7 @@ def test_wrong_documents_are_refused_with_their_place(case: str, tmp_path: Path)
     [
         ('{"format":\n "x",}', "line 2, column 6: this is not JSON"),
         ("[1]", "a list found, expected a JSON object"),
-        ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
+        ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
         ("[" * 100_000, "nested 100,000 levels deep, expected at most 100"),
     ],
 )

@@ -79,7 +79,7 @@ CASES = [
     # Observers.
     ("nothing is seen", re.sub(r"\[observer\].*?\[secret\]", "[secret]", GRAPH, flags=re.DOTALL), ["observer", "emissions"]),
     ("emission above one", changed(GRAPH, "car = 0.8", "car = 0.8, parcel = 0.7"), ["[observer.emissions.bridge]", "1.5", "expected 1"]),
-    ("emission without the rest", changed(GRAPH, 'rest = "nothing"\n', ""), ["[observer.emissions.bridge]", "0.8", "rest", "says nothing of state 'harbour'"]),
+    ("emission without the rest", changed(GRAPH, 'rest = "nothing"\n', ""), ["[observer.emissions.bridge]", "0.8", "rest", "has no row for state 'harbour'"]),
     ("rest that is not listed", changed(GRAPH, "sees_actions = false", 'observations = ["car", "parcel"]'), ["[observer] rest", "unknown observation 'nothing'"]),
     ("two ways to see", GRAPH + "\n[observer.sensors.eye]\nstates = 'mill'\n", ["[observer.emissions]", "sensors and emissions", "one way"]),
     ("emissions over a grid's sensors", GRID + "\n[observer.emissions]\nr0c0 = 'x'\n", ["[observer.emissions]", "the grid's sensors"]),

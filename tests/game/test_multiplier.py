@@ -95,7 +95,7 @@ def test_a_threshold_counts_as_the_largest_return_within_a_billionth_of_the_rang
     for below, binds in ((0.5, False), (-0.5, False), (0.0, False), (2.0, True), (1e6, True)):
         search = MultiplierSearch(agent, 10.0 + spread - below * 1e-9 * spread)
         assert (search.binds, search.at_largest) == (binds, not binds)
-    with pytest.raises(veil.errors.InfeasibleError, match=r"asked for is .*, and the largest that any policy has is"):
+    with pytest.raises(veil.errors.InfeasibleError, match=r"required return is .*, but the largest of any policy is"):
         MultiplierSearch(agent, 10.0 + spread + 2e-9 * spread)
     free = MultiplierSearch(agent, None)
     assert (free.binds, free.at_largest) == (False, False)

@@ -164,7 +164,7 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path):
         ("r.jsonl", '{"observations": [NaN]}', "line 1: observations has 'nan', expected names, finite numbers"),
         ("r.jsonl", '{"states": ["a", "b"], "observations": ["x"]}', "line 1: 1 observations for 2 times"),
         ("r.json", "[]", 'expected a document {"runs"'),
-        ("r.txt", "", r"its extension is none of \.csv, \.jsonl, \.json"),
+        ("r.txt", "", r"its extension is not one of \.csv, \.jsonl, \.json"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(veil.VeilError, match=message):
@@ -204,7 +204,7 @@ def test_labels_name_the_models_that_ran():
     assert fitted.what == ("model", "sensors", "policy")
     for found, known in zip(fitted.problem.models, problem.models, strict=True):
         assert found.transitions == pytest.approx(known.transitions, abs=0.03)
-    with pytest.raises(veil.InputError, match="label 'z' is the name of no model, expected some of 'x', 'y'"):
+    with pytest.raises(veil.InputError, match="label 'z' is not the name of a model, expected one of 'x', 'y'"):
         veil.fit([*runs, {**runs[0], "label": "z"}], problem)
     with pytest.raises(veil.InputError, match="label the runs with the names of the models"):
         veil.fit([{key: run[key] for key in ("states", "observations")} for run in runs], problem, "model")
@@ -213,9 +213,9 @@ def test_labels_name_the_models_that_ran():
 def test_a_label_is_never_ignored_in_silence(rooms, tmp_path):
     labels = [{**run, "label": label} for run, label in zip(RUNS, ("secret", "elsewhere"), strict=True)]
     told: list[tuple[list[dict], str]] = [
-        ([{**run, "label": "secret"} for run in RUNS], "labels of 2 runs are what the secret is"),
+        ([{**run, "label": "secret"} for run in RUNS], "labels of 2 runs agree with the secret"),
         (labels, "labels differ from the secret in 1 of 2 runs"),
-        ([{**run, "label": "guilty"} for run in RUNS], "labels are not used: 'guilty' is no value of the secret"),
+        ([{**run, "label": "guilty"} for run in RUNS], "labels are not used: 'guilty' is not a value of the secret"),
     ]
     for runs, message in told:
         fitted = veil.fit(runs, secret=veil.LastState(["b"]), draws=1)
@@ -548,4 +548,4 @@ def test_observers_who_see_actions_or_report_on_actions_are_fitted_too():
         known = veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).bits
         assert fitted.what == what
         assert fitted.opacity.bits == pytest.approx(known, abs=0.1)
-        assert any("labels of 300 runs are what" in note for note in fitted.notes) == (name == "badge-doors")
+        assert any("labels of 300 runs agree with" in note for note in fitted.notes) == (name == "badge-doors")

@@ -83,7 +83,7 @@ def test_a_solution_with_a_feature_policy_is_saved_shown_and_proven(tmp_path: Pa
 
 def test_what_a_feature_policy_cannot_do_is_refused():
     refused: list[tuple[veil.Problem, dict[str, Any], str]] = [
-        (corridor(), {"memory": veil.StateMemory(1)}, "no memory beside the time"),
+        (corridor(), {"memory": veil.StateMemory(1)}, "no memory besides the time"),
         (corridor(), {"objective": "guess"}, "trained on samples"),
         (corridor(), {"min_opacity": 0.1}, "trained on samples"),
         (corridor(), {"features": "colours"}, "expected one of coordinates"),

@@ -125,6 +125,6 @@ def test_the_places_where_starts_ended_are_told():
     for seed in range(4):
         solution = veil.solve(random_problem(seed), evaluation="sampled", iterations=40, **QUIET)
         assert solution.basins == tuple(sorted(solution.basins, reverse=True))
-        told = f"at {len(solution.basins)} different policies" in solution.summary()
+        told = f"reached {len(solution.basins)} different policies" in solution.summary()
         assert told == (len(solution.basins) > 1 and solution.basins[0] - solution.basins[-1] >= 0.02)
     assert len(veil.solve(random_problem(0), starts=1, **QUIET).basins) <= 1

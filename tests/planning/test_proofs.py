@@ -119,8 +119,8 @@ def test_what_is_refused_before_any_work(problem: veil.Problem):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"max": 0.9}, "leaves the upper bounds of these pairs out, which are not convex: other"),
-        ({"min": 0.2, "belief": veil.Belief(doubt=0.1)}, "leaves the bounds on pairs out"),
+        ({"max": 0.9}, "ignores the upper bounds of these pairs, which are not convex: other"),
+        ({"min": 0.2, "belief": veil.Belief(doubt=0.1)}, "ignores the bounds on pairs"),
     ],
 )
 def test_a_certificate_says_which_bounds_it_leaves_out(changes: dict[str, Any], words: str):

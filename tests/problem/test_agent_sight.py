@@ -114,7 +114,7 @@ detection = 0.75
     assert isinstance(problem.agent_sees, veil.Observer)
     assert "bumper" in problem.cell_names
     path.write_text(text.replace("[agent.sensors.bumper]", '[agent]\nsees = "state"\n[agent.sensors.bumper]'))
-    with pytest.raises(veil.VeilError, match="found beside sensors of its own"):
+    with pytest.raises(veil.VeilError, match="found beside the agent's sensors"):
         veil.load(path)
 
 

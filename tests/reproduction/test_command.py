@@ -46,7 +46,6 @@ def test_a_run_writes_tables_and_figures(home: Path):
             f"reproduction-{name}.png" for name in FIGURES
         }
     assert (home / "docs/reproduction.md").read_bytes() == (home / "out/reproduction.md").read_bytes()
-    assert (home / "docs/reproduction-times.md").exists()
     document = done.json
     assert (document["quick"], document["seed"]) == (True, 5)
     assert document["conclusions"]["last_holds"] == 4

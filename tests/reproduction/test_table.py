@@ -2,7 +2,7 @@
 
 import re
 
-from reproduction.page import page, times_page
+from reproduction.page import page
 from reproduction.published import LATER
 from reproduction.store import Settings
 
@@ -67,10 +67,3 @@ def test_the_page_says_what_the_results_say():
     proven["planned-initial"]["at_paper_return"]["upper"] = 0.3206
     assert "No policy hides 0.329 bits there (proven: at most 0.3206)" in " ".join(page(proven, Settings()).split())
     assert not re.search(r"\bnan\b|None|\{|\}", won)
-
-
-def test_the_page_of_times():
-    times = {"later-last-5": {"all": 61.2, "stationary policy": 20.4}}
-    text = times_page(times, {"later-last-5": "the later grid", "baseline": "the baseline"})
-    assert "| last state, run 5 | 5.0 h | 20 s; 61 s |" in text
-    assert "| the baseline | – | – | – |" in text

@@ -212,7 +212,7 @@ def test_a_model_file_becomes_a_scene(open_studio: OpenStudio):
     page = open_studio(pane="draw")
     page.locator("text=Open…").click()
     page.get_by_label("Scenario, PRISM or POMDP file").set_input_files(TIGER)
-    page.get_by_label("Secret last states").fill("index=0")
+    page.get_by_label("Last states that are secret").fill("index=0")
     page.locator(".asking").get_by_label("Decisions").fill("3")
     page.locator(".asking button").click()
     expect(page.locator("#pane-draw .scene svg .node")).to_have_count(2)

@@ -133,7 +133,7 @@ def test_a_page_without_a_link_is_not_let_in(chromium: Browser, server: StudioSe
     try:
         page = context.new_page()
         page.goto(f"http://127.0.0.1:{server.port}/")
-        expect(page.locator("#notice")).to_contain_text("let in")
+        expect(page.locator("#notice")).to_contain_text("no access")
         assert page.locator("#pane-draw textarea").input_value() == ""
     finally:
         context.close()

@@ -161,7 +161,7 @@ def test_an_interrupt_keeps_what_is_done(tmp_path: Path):
 
 def test_what_is_not_a_study_is_refused(done: veil.StudyResult, tmp_path: Path):
     (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(InputError, match="something else than a study"):
+    with pytest.raises(InputError, match="not a study's folder"):
         study().run(tmp_path, workers=1)
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
     with pytest.raises(InputError, match="no study can be read"):

@@ -46,4 +46,4 @@ def test_the_page_has_every_case_and_its_figures():
     for case in cases():
         assert f"## {case.group}" in text
         assert re.search(rf"^\| {re.escape(case.model)} \|", text, re.MULTILINE), case.model
-    assert "| dynamic masks (ICCPS 2025) | hidden at budget 60, bits | at least 0.7 | 0.71" in text
+    assert "| dynamic masks (ICCPS 2025) | hidden at budget 60, bits | at least 0.7 (0.71" in text

@@ -12,14 +12,16 @@ _Set = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="A value that replaces the one in the scenario, such as grid.slip=0.2; an empty one removes the key. Repeatable.",
+        help="Replace a value of the scenario, such as grid.slip=0.2; an empty value removes the key. Repeatable.",
         show_default=False,
     ),
 ]
 _Horizon = Annotated[int | None, typer.Option("--horizon", min=0, help="Short for --set horizon=.", show_default=False)]
 _MinReturn = Annotated[
     str | None,
-    typer.Option("--min-return", help="Short for --set min_return=: a number, or as '80%'.", show_default=False),
+    typer.Option(
+        "--min-return", help="Short for --set min_return=: a number, or a percentage such as '80%'.", show_default=False
+    ),
 ]
 _FLAGS = {"set_": _Set, "horizon": _Horizon, "min_return": _MinReturn}
 

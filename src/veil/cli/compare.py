@@ -31,7 +31,7 @@ def compare(
     changes: tuple[str, ...] = (),
     **options: Any,
 ) -> None:
-    """Compare policy classes: what the best policy of each hides and earns, and the proven bound over all policies.
+    """Compare policy classes: bits and return of the best policy of each, and the proven bound over all policies.
 
     Exit codes: 0 a table, 2 bad input, 3 infeasible.
 

@@ -60,7 +60,7 @@ def convert_file(
     if found.grid is not None and target.suffix.lower() in FORMATS.get("scenario").suffixes:
         return _write_grid(found, source, target, secret, changes)
     if secret is None and found.secret is None:
-        raise InputError(source, ["a scenario needs a secret: give --secret, as --secret 'state=vault'"])
+        raise InputError(source, ["a scenario needs a secret: give --secret, such as --secret 'state=vault'"])
     problem_of_model(found, secret, changes, Path(source).stem, _HORIZON).save(target)
     return Converted(found.summary())
 

@@ -39,7 +39,7 @@ def fit(
         str | None,
         typer.Option(
             metavar="SCENARIO",
-            help="The scenario of the runs: gives all that is not estimated.",
+            help="The scenario of the runs, for everything that is not estimated.",
             show_default=False,
             autocompletion=complete_scenario,
         ),
@@ -52,12 +52,12 @@ def fit(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(metavar="POLICY", help="The policy, if none is estimated.", show_default="uniform"),
+        typer.Option(metavar="POLICY", help="The policy, if it is not estimated.", show_default="uniform"),
     ] = None,
     secret: Annotated[
         str | None,
         typer.Option(
-            help="Without a scenario: the secret last states, separated by commas.",
+            help="Without a scenario: the last states that are secret, separated by commas.",
             show_default="the labels, or each last state",
         ),
     ] = None,
@@ -74,10 +74,10 @@ def fit(
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
-    """Estimate a model, an observer's sensor rates or a policy from recorded runs, and measure what is hidden.
+    """Estimate a model, an observer's sensor rates or a policy from recorded runs, and measure what it hides.
 
     A CSV file has the columns run, time, and any of state, action, observation, reward and label (of the whole run); empty
-    cells are not known. Without a scenario the labels are the secret, with a model for each.
+    cells are unknown. Without a scenario the labels are the secret, and each label has a model.
     The folder gets scenario.toml and policy.safetensors, which the other commands read, and fit.json with every interval.
 
     Example: veil fit runs.csv --scenario patrol.toml --what sensors,policy -o fitted
@@ -146,10 +146,10 @@ def audit(
     predictors: Annotated[
         str | None,
         typer.Option(
-            help="Some of counts, chains, logistic, trees, recurrent, separated by commas.", show_default="all"
+            help="Predictors, separated by commas: counts, chains, logistic, trees, recurrent.", show_default="all"
         ),
     ] = None,
-    bins: Annotated[int, typer.Option(min=2, help="Classes for numbers that are not whole.")] = 16,
+    bins: Annotated[int, typer.Option(min=2, help="Number of classes for numbers that are not whole.")] = 16,
     seed: SeedOption = 0,
     curve: Annotated[bool, typer.Option(help="Also audit an eighth, a quarter and a half of the runs.")] = True,
     output: Annotated[
@@ -157,11 +157,10 @@ def audit(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bound from below what observations leak about a secret, from recorded runs and a label of each, without a model.
+    """Bound from below what observations leak about a secret, from labelled runs, without a model.
 
     A CSV file has the columns run, time, observation; the label of a run is in a column label or secret, or in another file.
-    Predictors are fitted on some runs and tested on others: what they are shown to know has leaked. There is no upper bound
-    without a model.
+    Predictors are fitted on some runs and tested on others: what they know has leaked. There is no upper bound without a model.
 
     Example: veil audit logs.csv --labels labels.csv --columns run=episode,time=t
     """

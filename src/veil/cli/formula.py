@@ -11,7 +11,9 @@ from .shared import JsonOption, guarded, print_json, print_table, write_text
 
 @guarded
 def formula(
-    text: Annotated[str, typer.Argument(metavar="FORMULA", help="Such as 'F (badge & X F vault) & G !alarm'.")],
+    text: Annotated[
+        str, typer.Argument(metavar="FORMULA", help="A formula, such as 'F (badge & X F vault) & G !alarm'.")
+    ],
     svg: Annotated[Path | None, typer.Option(help="Draw the automaton to this file.", show_default=False)] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,

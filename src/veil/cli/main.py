@@ -28,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
     epilog="Exit codes: 0 solved and feasible, 2 bad input, 3 infeasible, 4 limit reached (best so far saved),"
-    " 5 certificate rejected, 6 no time to search, 130 interrupted.",
+    " 5 certificate rejected, 6 no time to search, 7 a limit in bits missed, 8 answer doubtful, 130 interrupted.",
 )
 
 # In the order in which a new user needs them, each with its line in `veil --help`.

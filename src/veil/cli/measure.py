@@ -67,20 +67,20 @@ def measure(
     ] = "auto",
     secret: Annotated[
         str | None,
-        typer.Option(help="For a model file that declares no secret: the secret last states, as an expression."),
+        typer.Option(help="For a model file without a secret: an expression for the last states that are secret."),
     ] = None,
     width: Annotated[float, typer.Option(min=0, help="Largest width of a bracket, in bits.")] = 1e-3,
     sequences: Annotated[int, typer.Option(min=2, help="Size of a sample.")] = 2000,
     seed: SeedOption = 0,
     time_limit: Annotated[float | None, typer.Option(min=0, help="Time limit in seconds.")] = None,
     workers: Annotated[
-        str, typer.Option(help="Processes that share the work, or a Dask scheduler, such as tcp://…")
+        str, typer.Option(help="Number of processes that share the work, or a Dask scheduler such as tcp://…")
     ] = "1",
     details: Annotated[
         bool,
         typer.Option(
             "--details",
-            help="Also: every quantity of leakage, uncertainty over time, leakage by sensor, worst sequences.",
+            help="Also print every quantity of leakage, uncertainty over time, leakage by sensor and the worst sequences.",
         ),
     ] = False,
     top: Annotated[int, typer.Option(min=0, help="How many of the worst sequences to show.")] = 5,
@@ -91,7 +91,7 @@ def measure(
     gain: Annotated[
         Path | None,
         typer.Option(
-            help="With --details: a CSV file, one row for each action of the observer, its gain for each value."
+            help="With --details: a CSV file with a row for each action of the observer and a gain for each value."
         ),
     ] = None,
     order: Annotated[
@@ -106,7 +106,7 @@ def measure(
 ) -> None:
     """Measure what a policy hides, what it leaks, and its return.
 
-    A model file needs an observer and a secret, as a PRISM program with observables and secret variables has.
+    A model file must declare an observer and a secret, such as a PRISM program with observable and secret variables.
 
     Exit codes: 0 measured, 2 bad input, 7 a limit of --min-opacity or --max-leakage is missed.
 

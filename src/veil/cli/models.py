@@ -37,7 +37,7 @@ def new(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a scenario file to start from; it can be solved without changes.
+    """Write a scenario file to start from; you can solve it without changes.
 
     Example: veil new patrol
 
@@ -65,11 +65,13 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; veil show formats lists the formats.")],
     secret: Annotated[
         str | None,
-        typer.Option(help="For .toml from a model file: secret states, as an expression: 'x=3 & door=open'."),
+        typer.Option(
+            help="For .toml from a model file: an expression for the secret states, such as 'x=3 & door=open'."
+        ),
     ] = None,
     scenario: Annotated[
         str | None,
-        typer.Option(help="For a policy: its scenario, which has the names of states and actions.", show_default=False),
+        typer.Option(help="For a policy: its scenario, for the names of states and actions.", show_default=False),
     ] = None,
     option: ReadOption = None,
     force: ForceOption = False,

@@ -76,10 +76,10 @@ def observe(
 ) -> None:
     """Track the observer's belief: read observations from standard input, one per line, and print the posterior after each.
 
-    Where the observer sees actions, a line is ACTION,OBSERVATION; the first observation has no action. An empty line begins
+    If the observer sees actions, a line is ACTION,OBSERVATION; the first observation has no action. An empty line starts
     a new run. An impossible observation is reported and leaves the posterior unchanged.
 
-    Exit codes: 0, 2 if a line was not understood, 130 after Ctrl-C.
+    Exit codes: 0 done, 2 a line was not understood, 130 after Ctrl-C.
 
     Example: printf '0\\nbeep\\n' | veil observe gallery:two-rooms uniform
     """
@@ -124,7 +124,7 @@ def _take_in(observer: "ObserverFilter", text: str) -> None:
 
     horizon = observer.problem.horizon
     if observer.time is not None and observer.time >= horizon:
-        raise VeilError(f"the run is over, since the horizon is {horizon}: an empty line begins a new one")
+        raise VeilError(f"the run is over, since the horizon is {horizon}: an empty line starts a new one")
     observer.update(_event(observer, text))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..common.clock import Progress, ProgressOption
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log lines on standard error, one a second.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log lines on standard error, one per second.")]
 # A log of a night has a thousand lines; schedulers that end silent jobs wait for minutes.
 _LOG_SECONDS, _HEARTBEAT_SECONDS = 1.0, 30.0
 

@@ -48,7 +48,8 @@ def certify(
     hide: Annotated[
         str | None,
         typer.Option(
-            help="Pairs whose least is proven, by name, separated by commas.", show_default="that of the scenario"
+            help="Pairs, separated by commas; the bounds are about the smallest opacity among them.",
+            show_default="that of the scenario",
         ),
     ] = None,
     quiet: QuietOption = False,
@@ -104,14 +105,16 @@ def verify(
     ] = None,
     confidence: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Confidence of all statistical claims together.", show_default="1 − 1e-6"),
+        typer.Option(min=0, max=1, help="Joint confidence of all statistical claims.", show_default="1 − 1e-6"),
     ] = 1 - 1e-6,
     sequences: Annotated[
         int | None,
-        typer.Option(min=2, help="Sequences to draw for a statistical claim.", show_default="those of the claim"),
+        typer.Option(
+            min=2, help="Number of sequences to draw for a statistical claim.", show_default="those of the claim"
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the draws, to repeat them.", show_default="fresh randomness")
+        int | None, typer.Option(min=0, help="Seed of the draws, to repeat a run.", show_default="fresh randomness")
     ] = None,
     as_json: JsonOption = False,
     *,
@@ -119,8 +122,8 @@ def verify(
 ) -> None:
     """Check a certificate from the arrays of the problem and the policy; nothing in the certificate is trusted.
 
-    A result folder is complete, so that it can be checked anywhere. The output says whether the scenario that it came from is
-    still there and unchanged.
+    A result folder is complete, so you can check it anywhere. The output says whether its scenario is still there and
+    unchanged.
 
     Exit codes: 0 the certificate holds, 5 it does not hold, 2 it could not be checked (a file is missing or cannot be read).
 

@@ -14,14 +14,14 @@ from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario
 def queries(
     scenario: ScenarioArgument,
     time_limit: Annotated[float, typer.Option(help="Seconds.")] = 60.0,
-    price: Annotated[float, typer.Option(help="Bits that one unit of what queries cost counts.")] = 0.0,
+    price: Annotated[float, typer.Option(help="Bits that one unit of cost counts.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of drawn runs.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write the plan as a policy to this file.")] = None,
     *,
     as_json: JsonOption = False,
     changes: tuple[str, ...] = (),
 ) -> None:
-    """Bound what an observer that chooses its queries can learn, for a scenario with [querying], and find a plan.
+    """Bound what an observer that chooses its queries can learn, and find a plan; for scenarios with [querying].
 
     Exit codes: 0 done, 2 bad input.
 

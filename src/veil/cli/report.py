@@ -102,7 +102,7 @@ def report(
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
-    """Write a self-contained HTML page about a result, or about any policy in a scenario, and figures if asked for.
+    """Write a self-contained HTML page about a result, or about any policy in a scenario, and figures on request.
 
     Example: veil report patrol-result --points 10 --pdf figures
 
@@ -144,7 +144,7 @@ def _of_result(subject: str, scenario: str | None, changes: tuple[str, ...], pai
     from ..report.answer import make_answer
 
     if subject.startswith(GALLERY) or (subject.endswith(".toml") and not Path(subject).is_dir()):
-        raise InputError(subject, [f"this is a scenario: name a policy too, as veil report {subject} uniform"])
+        raise InputError(subject, [f"this is a scenario: name a policy too, such as veil report {subject} uniform"])
     if pair != OWN:
         raise InputError("report", ["--pair is for a policy in a scenario; the page of a result lists its pairs"])
     found = read_result(subject)

@@ -85,7 +85,11 @@ PolicyArgument = Annotated[
 ]
 PairOption = Annotated[
     str,
-    typer.Option("--pair", metavar="NAME", help="The pair whose secret and observer count, by its name in [[pairs]]."),
+    typer.Option(
+        "--pair",
+        metavar="NAME",
+        help="The pair to use, by its name in [[pairs]]; own is the problem's secret and observer.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 ReadOption = Annotated[
@@ -99,13 +103,11 @@ ReadOption = Annotated[
 ]
 MinOpacityOption = Annotated[
     float | None,
-    typer.Option(
-        min=0, help="Exit with 7 unless so many bits are proven, or known with 95% confidence, to stay hidden."
-    ),
+    typer.Option(min=0, help="Exit with 7 unless at least this many bits stay hidden, proven or with 95% confidence."),
 ]
 MaxLeakageOption = Annotated[
     float | None,
-    typer.Option(min=0, help="Exit with 7 unless at most so many bits leak, proven or with 95% confidence."),
+    typer.Option(min=0, help="Exit with 7 unless at most this many bits leak, proven or with 95% confidence."),
 ]
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
 
@@ -194,7 +196,7 @@ def problem_of_model(
         raise InputError(found.source, [words])
     asked = given.get("horizon", horizon)
     if asked is None:
-        words = "this is a model file, which has no horizon: give --horizon, as --horizon 4"
+        words = "this is a model file, which has no horizon: give --horizon, such as --horizon 4"
         raise InputError(found.source, [words])
     return found.problem(secret, asked, min_return=given.get("min_return"), name=name)
 

@@ -67,10 +67,10 @@ def solve(
 ) -> None:
     """Find the policy with the largest opacity that meets the threshold on the return; save it with its history and proof.
 
-    Options that are not given are taken from the scenario. Its table [solve] has more of them, such as evaluation, task,
-    hide and features; --set solve.NAME=VALUE gives one here. Ctrl-C stops the search, keeps the best policy found so far
-    and says how to continue. A result of another problem, goal, objective, method or memory is not overwritten unless
-    you pass --force.
+    Options that you do not give are taken from the scenario's table [solve]. Set options without a flag, such as
+    evaluation, task, hide and features, with --set solve.NAME=VALUE. Ctrl-C stops the search, keeps the best policy found
+    so far and says how to continue. A result of another problem, goal, objective, method or memory is not overwritten
+    unless you pass --force.
 
     Exit codes: 0 solved, 2 bad input, 3 infeasible, 4 a limit was reached (the best so far is saved), 6 the time
     limit ended the search before its first iteration, 8 the answer may be far from the best, 130 interrupted.
@@ -242,7 +242,7 @@ def frontier(
 ) -> None:
     """Find the largest opacity for each threshold on the return, up to the largest return.
 
-    With --along the bound of another constraint is moved, up to the strictest that policies meet; all others are kept.
+    With --along the bound of another constraint is moved, up to the strictest that policies can meet.
 
     The time limit is for the whole curve; starts and iterations are those of its first search. With --proof-time-limit an
     upper bound over all policies is proven at each point.

@@ -14,7 +14,7 @@ def studio(
         str | None,
         typer.Argument(
             metavar="[SCENARIO]",
-            help="A scenario file (.toml), or gallery:NAME; without it a new one is begun.",
+            help="A scenario file (.toml), or gallery:NAME; without it the studio starts a new one.",
             show_default=False,
             autocompletion=complete_scenario,
         ),
@@ -28,10 +28,10 @@ def studio(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Open a page on which a scenario is drawn, planned, looked at and played.
+    """Open a page in the browser on which you draw, plan, look at and play a scenario.
 
-    It is served on 127.0.0.1 only, to browsers that open the link that is printed; each link lets one browser in, once. The
-    scenario and all runs are kept in a folder: a page that is closed and a server that is ended lose nothing.
+    The server listens on 127.0.0.1 and admits browsers that open the printed link; each link admits one browser, once. A
+    folder keeps the scenario and all runs, so nothing is lost when the page is closed or the server ends.
 
     Example: veil studio patrol.toml
     """

@@ -56,7 +56,8 @@ def run(
         Path | None, typer.Option("--output", "-o", help="Folder of the study.", show_default="STUDY-study")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; 1 runs one after the other.", show_default="cores")
+        int | None,
+        typer.Option(min=1, help="Number of worker processes; 1 runs one after the other.", show_default="cores"),
     ] = None,
     memory: Annotated[
         float | None, typer.Option(min=0.1, help="Memory of each worker in GiB.", show_default="an equal share")
@@ -67,22 +68,24 @@ def run(
     resource: Annotated[
         list[str] | None,
         typer.Option(
-            help="What a run needs of a worker, as GPU=1. Repeatable.", show_default=False, metavar="NAME=NUMBER"
+            help="A resource that a worker must have, such as GPU=1. Repeatable.",
+            show_default=False,
+            metavar="NAME=NUMBER",
         ),
     ] = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the runs and forecast their cost.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Begin failed runs again.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Check finished runs; make damaged ones again.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Check finished runs and repeat damaged ones.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")] = False,
     min_opacity: MinOpacityOption = None,
     max_leakage: MaxLeakageOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run what is not done yet of a study; the same command goes on with one that was stopped, extended or damaged.
+    """Run what a study still has to do; the same command continues one that was stopped, extended or damaged.
 
-    Each run is a result folder of its own below runs/. The folder also has one table (table.csv, table.parquet), the
+    Each run is a result folder below runs/. The folder also has one table (table.csv, table.parquet), the
     manifest study.json and the log events.jsonl.
 
     Exit codes: 0 all runs are done, 2 bad input, 4 some runs failed (the table has their reasons), 7 a run misses
@@ -110,7 +113,9 @@ def run(
             tell=teller,
         )
     except KeyboardInterrupt:
-        note(f"veil: interrupted; what is done is kept, and the same command goes on: veil study {study} -o {folder}")
+        note(
+            f"veil: interrupted; finished runs are kept, and the same command continues: veil study {study} -o {folder}"
+        )
         raise
     finally:
         teller.close()
@@ -129,7 +134,7 @@ def new(
     force: Annotated[bool, typer.Option("--force", help="Replace a study file of that name.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a commented study file to start from; it can be run as it is.
+    """Write a commented study file to start from; you can run it without changes.
 
     Example: veil study new layouts
     """
@@ -151,7 +156,7 @@ def new(
 def diff(
     first: Annotated[Path, typer.Argument(metavar="A", help="Folder of a study.", show_default=False)],
     second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.", show_default=False)],
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Differences of numbers up to this do not count.")] = 0.0,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Ignore differences of numbers up to this.")] = 0.0,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -164,8 +169,8 @@ def diff(
 ) -> None:
     """Show the runs in which two studies differ, matched by scenario and factors.
 
-    What a time limit decides is shown as time_limited and is no difference for the exit code: the bounds of certificates, and
-    all numbers of runs that ended at their time limit. Columns that are asked for by --columns always count.
+    Values that depend on a time limit are shown as time_limited and do not count for the exit code: the bounds of
+    certificates, and all numbers of runs that ended at their time limit. Columns that --columns names always count.
 
     Exit codes: 0 no difference, 1 some, 2 bad input.
 
@@ -197,19 +202,20 @@ def diff(
 @guarded
 def table(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a study.", show_default=False)],
-    columns: Annotated[str, typer.Option(help="Columns, separated by commas, beside the factors.")] = (
+    columns: Annotated[str, typer.Option(help="Columns besides the factors, separated by commas.")] = (
         "status,bits,expected_return,proven_upper,seconds"
     ),
     *,
     means: Annotated[
-        bool, typer.Option("--means", help="Runs that differ only in their seed as one row: mean ± standard deviation.")
+        bool,
+        typer.Option("--means", help="Show runs that differ only in their seed as one row: mean ± standard deviation."),
     ] = False,
     latex: Annotated[
         bool, typer.Option("--latex", help="Print the table for LaTeX, with the package booktabs.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the table of a study as it is now, and write it to its folder.
+    """Print the current table of a study, and write it to its folder.
 
     Example: veil study table layouts-study --columns bits,gap
 
@@ -252,7 +258,7 @@ def _mean_document(cell: object) -> object:
 @guarded
 def report(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a study.", show_default=False)],
-    quantity: Annotated[str, typer.Option(help="Column that the figures are of.")] = "bits",
+    quantity: Annotated[str, typer.Option(help="Column to draw in the figures.")] = "bits",
     *,
     as_json: JsonOption = False,
 ) -> None:
@@ -276,7 +282,7 @@ def _resources(texts: list[str] | None) -> dict[str, float] | None:
     try:
         return {name: float(number) for name, _, number in (text.partition("=") for text in texts or ())} or None
     except ValueError:
-        raise InputError("--resource", [f"found {texts}, expected NAME=NUMBER, as GPU=1"]) from None
+        raise InputError("--resource", [f"found {texts}, expected NAME=NUMBER, such as GPU=1"]) from None
 
 
 def _forecast(study: "Study", folder: Path, workers: int | None, as_json: bool) -> None:

@@ -25,7 +25,7 @@ class VeilError(Exception):
 
 
 class InputError(VeilError, ValueError):
-    """Something handed to veil is not what it must be; lists every defect found, not only the first.
+    """An argument or a file that is wrong; lists every defect found, not only the first.
 
     **Attributes:** `defects`, one sentence each: what, where, found against expected, the remedy; `found`, the same with the
     place of each.
@@ -71,7 +71,7 @@ class CheckpointError(VeilError):
 
 
 class ModelFileError(VeilError, ValueError):
-    """A model file that cannot be read as one; names the file, the line where there is one, and what was expected.
+    """A model file that cannot be read as one; names the file, the line if there is one, and what was expected.
 
     **Attributes:** `path`; `message`, without the place; `line`, counted from 1, or None.
     """

@@ -243,9 +243,7 @@ def _bytes(value: object) -> bytes:
             import cloudpickle
         except ImportError:
             remedy = "pip install 'veil[cluster]', or give workers=1"
-            words = (
-                f"this work reaches other processes only with cloudpickle, which is not installed ({error}): {remedy}"
-            )
+            words = f"sharing this work among processes needs cloudpickle, which is not installed ({error}): {remedy}"
             raise InputError("workers", [words]) from None
         return cloudpickle.dumps(value)
 

@@ -23,7 +23,7 @@ R = TypeVar("R")
 CONNECT_SECONDS = 10.0
 _AHEAD = 2  # shares handed to each worker: one to do, one that waits there
 _ATTEMPTS = 5  # at a share whose worker is lost
-_REMEDY = "give each of them more memory, or take fewer workers"
+_REMEDY = "give each of them more memory, or use fewer workers"
 _WAIT_SECONDS = 0.5  # between two looks at the clock while workers compute
 
 

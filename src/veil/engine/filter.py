@@ -98,11 +98,11 @@ class ObserverFilter:
     def update(self, observation: Observation) -> Float[np.ndarray, " Z"]:
         """Take in the next observation and return the posterior over the secret, `(Z,)`.
 
-        **Arguments:** `observation`: its name or index; a pair (action, observation) where the observer sees actions
+        **Arguments:** `observation`: its name or index; a pair (action, observation) if the observer sees actions
         (the first observation, at time 0, comes alone). The silent observation changes nothing if the observer has no clock.
 
-        **Raises:** `ImpossibleObservationError` where the model and the policy give it probability zero after what was
-        seen before (the filter keeps its state); `InputError` where there is no such observation; `VeilError` beyond
+        **Raises:** `ImpossibleObservationError` if the model and the policy give it probability zero after what was
+        seen before (the filter keeps its state); `InputError` if there is no such observation; `VeilError` beyond
         the horizon.
         """
         return self.advance(self.event(observation))
@@ -112,7 +112,7 @@ class ObserverFilter:
         return event_number(self.problem, observation, self._next_time())
 
     def advance(self, event: int) -> Float[np.ndarray, " Z"]:
-        """As `update`, for an event by its number."""
+        """Like `update`, for an event by its number."""
         time = self._next_time()
         seen = self._seen.after(event)
         if seen is None:

@@ -66,7 +66,7 @@ def refuse_each_time(hidden: Hidden) -> None:
         raise InputError(
             "secret",
             [
-                "it has a value at every time, and this is about one value: take LastState or StateAt for one of the times"
+                "it has a value at every time, and this is about one value: use LastState or StateAt for one of the times"
             ],
         )
 

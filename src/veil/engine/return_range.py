@@ -95,7 +95,7 @@ def _extremes(problem: Problem) -> ReturnRange:
 def max_return(problem: Problem) -> float:
     """The largest expected return that any policy can reach; see `return_extremes`.
 
-    Where several models may run and the agent does not know which (`WhichModel(agent_knows=False)`), and of an agent that
+    If several models may run and the agent does not know which (`WhichModel(agent_knows=False)`), and of an agent that
     does not see its state (`agent_sees`), this is an upper bound on it: no policy gets more, and perhaps none gets as much
     (`return_extremes(problem).exact` is then False).
     """

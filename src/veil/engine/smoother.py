@@ -155,9 +155,7 @@ class _Lattice:
         self.backward = _levels(Suffixes(self.chain, StringTrie(strings.reversed()), hidden.horizon))[::-1]
         logs = self.forward[-1][1]
         if len(logs) <= len(self.letters) or np.isneginf(logs[len(self.letters)]):
-            raise ImpossibleObservationError(
-                "these observations are impossible under the model and the policy as all that a run shows"
-            )
+            raise ImpossibleObservationError("under the model and the policy no run shows exactly these observations")
         self.bits = float(logs[len(self.letters)]) / _NATS_A_BIT
 
     def states(self) -> Iterator[Float[np.ndarray, " N"]]:
@@ -208,7 +206,7 @@ def smoother(problem: Problem, policy: Policy, *, pair: str = OWN) -> Smoother:
 
     **Arguments:** `problem`, `policy`; `pair`: the pair whose observer counts, by name; the problem's own by default.
 
-    **Raises:** `InputError` where the policy does not fit the problem.
+    **Raises:** `InputError` if the policy does not fit the problem.
     """
     return Smoother(problem, policy, pair=pair)
 

@@ -52,7 +52,7 @@ def from_gymnasium(
     probabilities and mean rewards are the shares that were seen; `Imported.rollouts` has the counts, the interval of each
     probability and the pairs that were never tried, which are not available in the model.
 
-    A state in which an episode ends is made absorbing, with zero reward; where it can also be passed through, a copy
+    A state in which an episode ends is made absorbing, with zero reward; if it can also be passed through, a copy
     `… (ended)` is. Rewards of transitions are averaged to `R(s, a)`. There is no time limit: choose the horizon.
 
     **Arguments:**
@@ -73,7 +73,7 @@ def from_gymnasium(
       episode is cut, if the environment has no limit of its own. `explore`: the action to take in a state; uniformly random
       actions by default, which may never reach what takes a plan.
 
-    **Raises:** `InputError` where there is no table and no `episodes`, or it is not understood; `MissingExtraError` where a
+    **Raises:** `InputError` if there is no table and no `episodes`, or it is not understood; `MissingExtraError` if a
     name is given and Gymnasium is not installed.
     """
     if isinstance(env, str):
@@ -84,7 +84,7 @@ def from_gymnasium(
     table = getattr(base, "P", None)
     title = _title(env, base)
     if episodes is None and (not isinstance(table, Mapping) or not table):
-        remedy = "estimate the model from runs by episodes=10_000"
+        remedy = "estimate the model from runs with episodes=10_000"
         raise InputError(f"environment {title}", [f"it has no transition table env.unwrapped.P: {remedy}"])
     family = next((name for name in _ACTIONS if name.lower() in type(base).__name__.lower()), None)
     rollouts = _rollouts(env, episodes, seed, steps, explore, title)
@@ -157,7 +157,7 @@ def _read_table(table: Mapping[object, object], title: str) -> tuple[np.ndarray,
             continue
         num_actions = num_actions or len(choices)
         if len(choices) != num_actions:
-            defects.add(f"P[{state}] has {len(choices)} actions, expected {num_actions} as the first state has")
+            defects.add(f"P[{state}] has {len(choices)} actions, expected {num_actions}, as in the first state")
         for action in range(len(choices)):
             given = choices[action]
             if not isinstance(given, (list, tuple)) or not given:

@@ -36,7 +36,7 @@ _SHOWN_NOTES = 12
 class Imported(Value):
     """A model from a file or another library, with what its states mean.
 
-    **Attributes:** `model`; `observer` and `secret`, or None where the source has none; `source`, a path or a name; `kind`,
+    **Attributes:** `model`; `observer` and `secret`, or None if the source has none; `source`, a path or a name; `kind`,
     what the source is; `notes`, what was dropped, changed or assumed; `valuations`, the value of each variable in each
     state, `(S,)` each; `labels`, named sets of states, `(S,)` of bool each; `grid`, the world if the source is a
     grid; `rollouts`, the runs that the model was estimated from, or None.
@@ -70,7 +70,7 @@ class Imported(Value):
     def states_where(self, expression: str) -> tuple[int, ...]:
         """The indices of the states in which an expression is true, as `"x=3 & door=open"`.
 
-        **Raises:** `InputError` where it cannot be read, or is true nowhere.
+        **Raises:** `InputError` if it cannot be read, or is true nowhere.
         """
         found = np.flatnonzero(self.mask(expression)).tolist()
         if not found:
@@ -172,8 +172,8 @@ class Imported(Value):
 
         **Returns:** notes on what the format cannot express and the file leaves out.
 
-        **Raises:** `InputError` where no format that writes models has the extension, or the file would mean another model;
-        `ModelFileError` where it cannot be written.
+        **Raises:** `InputError` if no format that writes models has the extension, or the file would mean another model;
+        `ModelFileError` if it cannot be written.
         """
         write = find_format("write_model", path).write_model
         assert write is not None
@@ -201,7 +201,7 @@ class Imported(Value):
         model's own. All others are as for `Problem`. Propositions of formulas may be expressions over the variables, such as
         `F (x>3 & door=open)`, without labels.
 
-        **Raises:** `InputError`; also where there is no observer, no secret or no horizon.
+        **Raises:** `InputError`; also if there is no observer, no secret or no horizon.
         """
         where = f"problem from {self.source}"
         observer = self.observer if observer is None else observer

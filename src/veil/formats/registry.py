@@ -86,7 +86,7 @@ def _wrong(entry: object) -> str | None:
     if not isinstance(entry, Format):
         return f"it is a {type(entry).__name__}, expected a veil.formats.registry.Format"
     if not entry.suffixes or not all(suffix.startswith(".") and suffix == suffix.lower() for suffix in entry.suffixes):
-        return f"its suffixes are {entry.suffixes!r}, expected extensions in lower case, as ('.dot',)"
+        return f"its suffixes are {entry.suffixes!r}, expected extensions in lower case, such as ('.dot',)"
     return None if entry.abilities else "it can neither read nor write anything"
 
 

@@ -84,7 +84,7 @@ def _one_for_each(
             if state is not None:
                 seen[state] = shown
         for state in [state for state, shown in enumerate(seen) if shown is None][:21]:
-            defects.add(f"observe says nothing of state {named[state]!r}, expected what is seen there")
+            defects.add(f"observe has no entry for state {named[state]!r}, expected what is seen there")
         return seen
     if callable(observe):
         return [observe(state) for state in range(num_states)]

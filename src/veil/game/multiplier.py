@@ -64,7 +64,7 @@ class MultiplierSearch:
         if threshold is not None and self.at_largest:
             if threshold > largest + rounding:
                 raise InfeasibleError(
-                    f"the return asked for is {threshold:.9g}, and the largest that any policy has is {largest:.9g}:"
+                    f"the required return is {threshold:.9g}, but the largest of any policy is {largest:.9g}:"
                     " lower min_return"
                 )
             # Only policies of the largest return are left: choose among their actions, and nothing binds.

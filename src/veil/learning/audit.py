@@ -56,7 +56,7 @@ def audit(
     **Arguments:**
 
     - `secrets`: the value of the secret in each run, `(n,)`: names or numbers.
-    - `sequences`: what was observed in each run, lists of any lengths: names, numbers, or None where nothing was received.
+    - `sequences`: what was observed in each run, lists of any lengths: names, numbers, or None if nothing was received.
     - `confidence` of every interval, two-sided.
     - `predictors`: some of `"counts"`, `"chains"`, `"logistic"`, `"trees"`, `"recurrent"`; all by default. Logistic regression
       and trees need `pip install 'veil[audit]'`, the network `veil[optax]`; the result names those that are left out.

@@ -87,7 +87,7 @@ class Audit(Value):
         return f"Audit({self.num_runs:,} runs: at least {low:.6g} bits leaked, {found:.6g} found)"
 
     def summary(self) -> str:
-        """A small table, what tells most, the learning curve, and what must be known of the numbers."""
+        """A small table, what tells most, the learning curve, and notes on the numbers."""
         parts = [aligned(self._facts())]
         if self.telling:
             rows = ((f"{one.what} {one.name}", f"{one.bits:.4f} bits") for one in self.telling)
@@ -98,7 +98,7 @@ class Audit(Value):
         return "\n\n".join([*parts, "\n".join([*self.notes, NO_UPPER_BOUND])])
 
     def document(self) -> dict[str, object]:
-        """Everything, as JSON holds it."""
+        """Everything, in the form of JSON."""
         return plain(
             {
                 "format": _FORMAT,

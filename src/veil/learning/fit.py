@@ -63,13 +63,13 @@ def fit(
 
     Every row of probabilities has a Dirichlet prior with `prior` pseudo-counts on each entry of its support: what the
     problem allows and what was seen. The estimate is the mean of the posterior, `(count + prior) / total`; intervals are
-    those of its Beta marginals. Rows that were never seen stay as they are in the problem. Where no states were recorded,
+    those of its Beta marginals. Rows that were never seen stay as they are in the problem. If no states were recorded,
     emissions and policy are estimated by expectation maximisation, begun at those of the problem and of `policy`, and no
     intervals are given.
 
     Noise in the estimates looks like information, so that the opacity of a fitted problem is biased. The bias is estimated by a
     parametric bootstrap of the whole procedure: runs are drawn from what was fitted, as many as there are of each row, and are
-    fitted and measured in turn. `Fitted.corrected_bits` is the opacity less that bias, and `opacity_interval` that of the true
+    fitted and measured in turn. `Fitted.corrected_bits` is the opacity minus that bias, and `opacity_interval` that of the true
     bits; how often it held them in simulations is in `docs/fit.md`.
 
     **Arguments:**
@@ -82,12 +82,12 @@ def fit(
     - `what`: `"model"` (transitions and start), `"sensors"` (emissions), `"policy"` (stationary), `"rewards"` (means), or
       several of them; by default all that the logs tell, and the policy alone where no states were recorded. Several
       models are estimated from runs whose labels name them.
-    - `policy`: that of the opacity where none is estimated; uniform by default.
+    - `policy`: that of the opacity if none is estimated; uniform by default.
     - `secret`: only without a problem; by default the label of the run, or the state in which it ends if there are none.
     - `prior`: above 0; 0.5 is Jeffreys' prior. `confidence` of all intervals.
     - `columns`: the names of columns or keys that are called otherwise, as `{"run": "episode", "observation": "reading"}`.
     - `draws`, `seed`: of the bootstrap; each is measured twice, runs drawn from it once more. Fewer than 20 give no interval.
-    - `time_limit`: seconds for expectation maximisation and for measuring; fewer draws are made where it ends them.
+    - `time_limit`: seconds for expectation maximisation and for measuring; fewer draws are made if it ends them.
 
     **Returns:** a `Fitted`.
 

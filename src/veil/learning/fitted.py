@@ -32,12 +32,12 @@ class Fitted(Value):
 
     - `problem`, `policy`: with the posterior means; what was not estimated is that of the scenario.
     - `what`: the parts that were estimated, of `"model"`, `"sensors"`, `"policy"`.
-    - `intervals`: every estimated probability with its credible interval, which is NaN where states are hidden.
+    - `intervals`: every estimated probability with its credible interval, which is NaN if states are hidden.
     - `log_likelihood`: natural logarithm of the probability of what the estimated parts explain, at the means.
     - `opacity`: of `policy` in `problem`, which is biased: noise in estimates looks like information. `corrected_bits`: with
       the bias corrected by a bootstrap of `draws`; `opacity_interval`: the interval of the true bits, which holds both. None
       where states are hidden or draws were too few.
-    - `confidence`: of all intervals; `num_runs`; `notes`: what a user must know of the estimates, a sentence each.
+    - `confidence`: of all intervals; `num_runs`; `notes`: notes on the estimates, a sentence each.
     """
 
     problem: Problem
@@ -60,11 +60,11 @@ class Fitted(Value):
         return f"Fitted({found}: {bits:.6g} bits{within})"
 
     def summary(self) -> str:
-        """A small table, and what must be known of the estimates."""
+        """A small table, and notes on the estimates."""
         return "\n".join([aligned(self._facts()), *self.notes])
 
     def document(self) -> dict[str, object]:
-        """Everything but the problem and the policy, as JSON holds it."""
+        """Everything but the problem and the policy, in the form of JSON."""
         low, high = (None, None) if self.opacity_interval is None else self.opacity_interval
         return {
             "format": _FORMAT,
@@ -83,7 +83,7 @@ class Fitted(Value):
 
         `veil measure`, `veil solve` and `veil report` read the first two. A folder that holds another fit is replaced.
 
-        **Raises:** `InputError` where the folder cannot be written or holds other files.
+        **Raises:** `InputError` if the folder cannot be written or holds other files.
         """
         folder = Path(os.path.abspath(folder))
         check_folder(folder)

@@ -57,7 +57,9 @@ def models_of(logs: Logs, problem: Problem) -> Int[np.ndarray, " r"] | None:
     unknown = sorted({label for label in logs.labels if label is not None} - set(number))
     if unknown:
         wanted = ", ".join(map(repr, list(number)[:6]))
-        raise InputError(logs.source, [f"label {shown(unknown[0])} is the name of no model, expected some of {wanted}"])
+        raise InputError(
+            logs.source, [f"label {shown(unknown[0])} is not the name of a model, expected one of {wanted}"]
+        )
     return np.array([UNKNOWN if label is None else number[label] for label in logs.labels])
 
 
@@ -67,16 +69,16 @@ def agreement(logs: Logs, problem: Problem) -> str:
     values = problem.secret_values
     if not known <= set(values):
         found = shown(sorted(known - set(values))[0])
-        return f"The labels are not used: {found} is no value of the secret, which has {', '.join(values[:6])}."
+        return f"The labels are not used: {found} is not a value of the secret, which has {', '.join(values[:6])}."
     told = _values_on_states(logs, problem)
     pairs = [
         (value, label) for value, label in zip(told, logs.labels, strict=True) if value != UNKNOWN and label is not None
     ]
     wrong = sum(values[value] != label for value, label in pairs)
     if not pairs:
-        return "The labels are not used: what the secret is does not follow from the recorded states."
+        return "The labels are not used: the recorded states do not determine the secret."
     if not wrong:
-        return f"The labels of {len(pairs):,} runs are what the secret is on their recorded states."
+        return f"The labels of {len(pairs):,} runs agree with the secret of their recorded states."
     return (
         f"The labels differ from the secret in {wrong:,} of {len(pairs):,} runs: the secret of the scenario was measured,"
         " not the labels (veil audit measures these)."

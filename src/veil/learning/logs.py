@@ -143,7 +143,7 @@ def read_logs(source: Source, columns: Columns | None = None) -> Logs:
     readers = {".csv": _read_csv, ".jsonl": _read_lines, ".json": _read_document}
     reader = readers.get(Path(source).suffix.lower())
     if reader is None:
-        raise ModelFileError(source, f"its extension is none of {', '.join(readers)}")
+        raise ModelFileError(source, f"its extension is not one of {', '.join(readers)}")
     try:
         found = _flat(str(source), reader(source, read_text(source, _MOST_BYTES, _REMEDY), named, unread))
         unit = "run" if reader is _read_document else found.unit
@@ -200,9 +200,7 @@ def read_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
                 continue
             width = len(row) if width is None else width
             if len(row) != width:
-                raise ModelFileError(
-                    path, f"{len(row)} cells, expected {width}, as the first line has", reader.line_num
-                )
+                raise ModelFileError(path, f"{len(row)} cells, expected {width}, as in the first line", reader.line_num)
             yield reader.line_num, [cell.strip() for cell in row]
     except csv.Error as error:
         raise ModelFileError(path, f"not a CSV file: {error}", reader.line_num) from None

@@ -48,8 +48,8 @@ def attack(
     The observer computes its exact posterior `P(z|y)` and guesses the most probable value (maximum a posteriori; values
     that tie are drawn uniformly). No observer who knows the policy guesses right more often. With `observer_believes` its
     posterior comes from another policy than the one that acts; after an observation that is impossible under that policy
-    it goes by its prior, as a `veil.Belief` with doubt does; without doubt such a run costs it infinitely many bits. An
-    observer without a clock goes by the string of its observations that are not silent.
+    it uses its prior, as a `veil.Belief` with doubt does; without doubt such a run costs it infinitely many bits. An
+    observer without a clock uses the string of its observations that are not silent.
 
     **Arguments:**
 
@@ -64,12 +64,12 @@ def attack(
       Exact values that do not fit the time are left out.
 
     Cost: one pass forward along the runs, `O(T · episodes · nnz(P))`, after the secret's time once for each of its
-    values; and that of `opacity(method="auto")`. Exact values are added where at most 500,000
+    values; and that of `opacity(method="auto")`. Exact values are added if at most 500,000
     sequences are possible.
 
     **Returns:** an `Attack`; `print(result.summary())` describes it.
 
-    **Raises:** `InputError` where a policy does not fit the problem or a setting is out of range; `TooLargeError` if the runs
+    **Raises:** `InputError` if a policy does not fit the problem or a setting is out of range; `TooLargeError` if the runs
     do not fit the time limit.
     """
     _check(episodes, seed, bins, traces, time_limit)

@@ -82,7 +82,7 @@ class WindowBounds:
     @property
     def text(self) -> str:
         """Where the bounds come from, in words."""
-        merged = ", with histories merged that nearly agree" if self.merged else ""
+        merged = ", with similar histories merged" if self.merged else ""
         return f"windows of {self.radius} steps around the secret's time{merged}"
 
     def lower_gradient(self, chain: Chain, budget: Budget) -> tuple[Float[np.ndarray, "T C A"], str]:

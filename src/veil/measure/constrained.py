@@ -16,8 +16,8 @@ class ConstraintValue(Value):
     """A constraint and the value of its quantity under a policy.
 
     **Attributes:** `name` of the quantity: `return`, the name of a reward, or `P(formula)`; `relation`, `"≥"` or `"≤"`;
-    `bound`, a number, also where a percentage was asked for; `value`, exact; `price_bits`: the multiplier, how many bits one
-    more unit of the bound costs to first order, NaN where it is not known.
+    `bound`, a number, also if a percentage was asked for; `value`, exact; `price_bits`: the multiplier, how many bits one
+    more unit of the bound costs to first order, NaN if it is not known.
     """
 
     name: str
@@ -28,7 +28,7 @@ class ConstraintValue(Value):
 
     @property
     def slack(self) -> float:
-        """How far the value is inside its bound, in the quantity's unit; negative where the constraint is missed."""
+        """How far the value is inside its bound, in the quantity's unit; negative if the constraint is missed."""
         return self.value - self.bound if self.relation == "≥" else self.bound - self.value
 
     @property
@@ -37,7 +37,7 @@ class ConstraintValue(Value):
         return self.slack >= 0
 
     def fact(self) -> tuple[str, str]:
-        """Name and value for a table: the value, what is required, and the price where it is known."""
+        """Name and value for a table: the value, what is required, and the price if it is known."""
         limit, missed = "at least" if self.relation == "≥" else "at most", "" if self.met else " (not met)"
         price = "" if math.isnan(self.price_bits) else f"; price {self.price_bits:.4g} bits per unit"
         return self.name, f"{self.value:.6g}, required: {limit} {self.bound:.6g}{missed}{price}"
@@ -53,7 +53,7 @@ def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue
 
     A constraint with both `min` and `max` is two entries. Cost: that of `expected_return`, for each quantity.
 
-    **Raises:** `InputError` where the policy does not fit the problem.
+    **Raises:** `InputError` if the policy does not fit the problem.
     """
     check_call(problem, policy)
     values = quantity_values(problem, policy) if problem.bounds else []

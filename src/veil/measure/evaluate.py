@@ -60,7 +60,7 @@ def opacity(
 
     **Returns:** an `Opacity`.
 
-    **Raises:** `TooLargeError` if an exact value does not fit the budget: before the work starts where the sequences can be
+    **Raises:** `TooLargeError` if an exact value does not fit the budget: before the work starts if the sequences can be
     counted (up to 2,000 hidden states), else once its first part shows that the rest takes many times the limit, or at
     the limit; `InputError`.
     """
@@ -114,7 +114,7 @@ def opacity_gradient(
 
 
 def expected_return(problem: Problem, policy: Policy) -> float:
-    """The expected return of a policy, exact: over the horizon, or over an infinite horizon where `return_over="infinite"`.
+    """The expected return of a policy, exact: over the horizon, or over an infinite horizon with `return_over="infinite"`.
 
     A time-dependent policy plays optimally for the return after the horizon in the second case.
     """

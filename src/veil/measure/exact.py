@@ -28,7 +28,7 @@ EXACT_SECONDS = 300.0
 _SMALL = 20_000
 _REMEDIES = (
     "Instead: method='bracket' (proven bounds), method='sampled' (an estimate with its error), method='auto' (chooses),"
-    " merge_tolerance=1e-9 (merges histories that leave the observer the same belief, where many do), a shorter horizon, or"
+    " merge_tolerance=1e-9 (merges histories that leave the observer with the same belief), a shorter horizon, or"
 )
 LATE = f"the observation tree outgrew its time limit. {_REMEDIES} time_limit=… to allow more"
 # Chains of more states are walked with sparse rows at once: a set of states takes a row of bits in a count.

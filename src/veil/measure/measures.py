@@ -68,7 +68,7 @@ class _Collect:
 class JointTable(Value):
     """`P(z,y)` for every possible observation sequence y, or for those of a sample, and what can be read from it.
 
-    **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers. Where the rows are a sample:
+    **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers. If the rows are a sample:
     `known_prior`, `(Z,)`: `P(z)`, which their sum only estimates; `draws`: how many sequences were drawn. `values`: the names
     of the values of the secret; those of the problem by default, and of a whole path each path that is possible.
     """
@@ -198,7 +198,7 @@ def joint_table(
 
     **Arguments:** `pair`: whose secret and observer; `memory_bytes`, `time_limit`: as for `opacity(method="exact")`.
 
-    **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
+    **Raises:** `TooLargeError`, before the work starts, if the table does not fit.
     """
     chain, budget = make_chain(problem, policy, pair=pair), Budget(memory_bytes, time_limit)
     collected, _, _ = walk_all(value_chain(chain), budget, _Collect, gradient=False, keep_events=True)
@@ -242,7 +242,7 @@ def bits_over_time(
     `pair`: whose secret and observer; `sequences`, `seed`: of the sample; `memory_bytes`, `time_limit`: as for
     `opacity(method="exact")`, for each of the trees.
 
-    Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically; of a sample one
+    Cost: one tree for each t, together less than twice that of the last if the trees grow geometrically; of a sample one
     pass forward along the sequences.
 
     **Raises:** `TooLargeError` if the sequences are too many for an exact value; `InputError`.

@@ -19,9 +19,9 @@ _UNDECIDED = 2.0  # standard errors
 class PairValue(Value):
     """A pair of a problem and what a policy hides in it.
 
-    **Attributes:** `name` of the pair; `opacity`, that of the pair alone; `min`, `max`: its bounds in bits, None where there is
+    **Attributes:** `name` of the pair; `opacity`, that of the pair alone; `min`, `max`: its bounds in bits, None if there is
     none; `price_bits`: the multiplier of its bound, how many bits of what is maximised one more bit of the bound costs to first
-    order, NaN where it is not known; `loss_bits`: the loss `E[−log2 q(Z|Y)]` of its observer, where a belief says what it
+    order, NaN if it is not known; `loss_bits`: the loss `E[−log2 q(Z|Y)]` of its observer, if a belief says what it
     assumes, else NaN; `loss_std_error`: of a sampled loss, else 0.
     """
 
@@ -80,7 +80,7 @@ class PairValue(Value):
         shown = "nothing to hide" if self.opacity.is_vacuous else shown
         if not math.isnan(self.loss_bits):
             error = f" ± {self.loss_std_error:.2g}" if self.loss_std_error else ""
-            shown = f"loss {self.loss_bits:.6f}{error} bits; {shown} from who knows the policy"
+            shown = f"loss {self.loss_bits:.6f}{error} bits; {shown} against an observer who knows the policy"
         return f"pair {self.name}", f"{shown}{required}{price}"
 
 
@@ -93,10 +93,10 @@ def pair_values(
     seed: int = 0,
     time_limit: float | None = None,
 ) -> tuple[PairValue, ...]:
-    """What a policy hides in each pair beside the problem's own, in the order of `problem.pairs`.
+    """What a policy hides in each pair besides the problem's own, in the order of `problem.pairs`.
 
     Each opacity is `veil.opacity(problem, policy, pair=name)`; of a pair with a belief the loss of its observer is added,
-    exact where the opacity is and all sequences fit the memory, else sampled. **Arguments:** `method`, `sequences`, `seed`:
+    exact if the opacity is and all sequences fit the memory, else sampled. **Arguments:** `method`, `sequences`, `seed`:
     as for `veil.opacity`, for each pair; `time_limit`: seconds for all pairs together, as for `veil.opacity` for each by
     default.
 

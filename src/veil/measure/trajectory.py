@@ -98,7 +98,7 @@ class SecretPath(Question):
         prior = shown_entropy(self.chain, show_path(self.chain.hidden, alone=True), budget, gradient=False).bits
         bits = max(0.0, both.bits - seen.bits)
         slope = both.gradient - seen.gradient if both.gradient is not None and seen.gradient is not None else None
-        text = "entropy of path and observations less that of the observations, over all possible sequences"
+        text = "entropy of path and observations minus that of the observations, over all possible sequences"
         found = Opacity(bits, bits, bits, max(prior, bits), "exact", int(seen.num_sequences), reason=text)
         return Measured(found, slope)
 

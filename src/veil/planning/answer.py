@@ -145,7 +145,7 @@ def in_class(space: Space, solution: Solution) -> Solution:
         solution,
         policy=space.policy(space.table_of(solution.policy)),
         policy_class=space.describe,
-        detail=f"the search ended while it searched {solution.policy_class}, from which this class is searched",
+        detail=f"the search ended during the search of {solution.policy_class}, from which this class starts",
         needs_observations=space.needs_observations,
         settings=solution.settings | _class_settings(space) | {"searched": solution.policy_class},
     )
@@ -290,8 +290,8 @@ def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> st
     if best >= wanted - return_rounding(space.problem):
         off = upper_text(abs(wanted - best) + return_rounding(space.problem), significant=2)
         return (
-            f"whether {space.describe} reach the threshold {wanted!r} is not decided: the largest return found lies within"
-            f" {off} of it: lower min_return by as much"
+            f"whether {space.describe} reach the threshold {wanted!r} is not decided: the largest return found is within"
+            f" {off} of it: lower min_return by that much"
         )
     text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
     if len(objective.starts) > 1:

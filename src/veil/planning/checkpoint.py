@@ -98,11 +98,11 @@ def read_checkpoint(
             note = parse_json((file.metadata() or {}).get("search", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
-        raise CheckpointError(f"there is no checkpoint {path}: run without resume= to begin anew") from None
+        raise CheckpointError(f"there is no checkpoint {path}: run without resume= to start again") from None
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from None
     if not isinstance(note, dict) or note.get("format") != _FORMAT:
-        raise CheckpointError(f"{path} is no checkpoint of a search: its format is not {_FORMAT!r}")
+        raise CheckpointError(f"{path} is not a checkpoint of a search: its format is not {_FORMAT!r}")
     if note.pop("sum", None) != _sum(note, arrays):
         raise CheckpointError(f"{path} is damaged: its numbers are not the ones that were written")
     found = note.get("identity", {})

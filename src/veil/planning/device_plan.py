@@ -144,7 +144,7 @@ def _unsuitable(space: "Space", options: SolveOptions, *, asked: bool) -> str:
     if not asked and accelerator() is None:
         return "has no accelerator"
     if not asked and options.time_limit is not None and options.time_limit < 2 * COMPILE_SECONDS:
-        return "takes longer to compile than is left"
+        return "takes longer to compile than the time that is left"
     more = options.min_opacity is not None or options.task is not None or options.per_start or len(hidden.paid) > 1
     more = more or options.hide != OWN or any(one.bounds for one in space.problem.pairs)
     more = more or hidden.each is not None

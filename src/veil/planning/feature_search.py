@@ -168,9 +168,9 @@ def search_features(problem: Problem, options: SolveOptions) -> Solution:
 def _prepared(problem: Problem, options: SolveOptions) -> Objective:
     defects = Defects("feature policy")
     if options.memory not in ("markov", "timed"):
-        defects.add("it has no memory beside the time: use memory='markov' or 'timed'")
+        defects.add("it has no memory besides the time: use memory='markov' or 'timed'")
     if options.objective == "guess" or options.min_opacity is not None:
-        defects.add("it is trained on samples, which objective='guess' and min_opacity do not have: search a table")
+        defects.add("it is trained on samples, without objective='guess' and min_opacity: search a table")
     if options.hide != OWN or hidden_terms(problem, options.task) or any(one.bounds for one in problem.pairs):
         defects.add(
             "it is trained on samples, which bounds on pairs, terms H(pair) and hide do not have: search a table"

@@ -319,7 +319,7 @@ def _solution(
     )
     detail = f"no policy of any kind {these} {most} ({stopped})"
     trivial = "" if task else trivial_bound(problem, upper)
-    detail += f"; {trivial}: the search found no bound of its own" if trivial else ""
+    detail += f"; {trivial}: the search found no bound" if trivial else ""
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
     return Solution(

@@ -18,7 +18,7 @@ def given_solution(problem: Problem, policy: Policy, *, seed: int = 0, time_limi
 
     **Arguments:** `seed`: as for `veil.opacity`; `time_limit`: seconds for all pairs together.
 
-    **Raises:** `InputError` where the policy does not fit the problem.
+    **Raises:** `InputError` if the policy does not fit the problem.
     """
     earned, values = expected_return(problem, policy), constraint_values(problem, policy)
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))

@@ -55,8 +55,8 @@ def _is_team(value: object) -> bool:
 
 _SEARCHES = ("ascent", "primal-dual")  # the methods that search one class of policies
 _MEMORY = About(
-    "What the policy may depend on: the current state (markov), state and time (timed), a finite memory, or the whole"
-    " history of observations (history; only method game supports it).",
+    "What the policy may depend on: the state (markov), state and time (timed), a finite memory, or the whole history"
+    " of observations (history; method game only).",
     accepts=_is_memory,
     expected="'markov', 'timed', 'history', or a memory such as veil.StateMemory(1)",
 )
@@ -69,16 +69,16 @@ class SearchOptions:
     objective: Annotated[
         Objective,
         About(
-            "Quantity to optimise: the conditional entropy H(Z|Y) (entropy), the mutual information I(Z;Y) (leakage), or"
-            " the probability that the observer's best guess is right (guess).",
+            "Quantity to optimise: H(Z|Y) (entropy), I(Z;Y) (leakage), or the probability of the observer's best"
+            " guess (guess).",
             flag="",
         ),
     ] = "entropy"
     evaluation: Annotated[
         Evaluation,
         About(
-            "How the objective is evaluated during the search: over all observation sequences (exact), by the lower bound"
-            " of a bracket, or on samples; auto evaluates exactly if that is fast enough, else on samples.",
+            "How the search evaluates the objective: over all observation sequences (exact), by the lower bound of a"
+            " bracket, or on samples; auto is exact if that is fast enough, else sampled.",
             methods=_SEARCHES,
             flag="",
         ),
@@ -86,8 +86,8 @@ class SearchOptions:
     device: Annotated[
         Device,
         About(
-            "Where a search on fresh samples runs: with NumPy (cpu), or on the devices of JAX (jax); auto takes JAX where it"
-            " has an accelerator.",
+            "Where a search on samples runs: with NumPy (cpu), or on JAX's devices (jax); auto uses JAX if it has an"
+            " accelerator.",
             methods=("ascent",),
             flag="",
         ),
@@ -123,7 +123,7 @@ class SearchOptions:
     ] = 2000
     time_limit: Annotated[
         float | None,
-        About("Time limit in seconds; what was found by then is returned.", least=0, in_identity=False),
+        About("Time limit in seconds; the best result so far is returned.", least=0, in_identity=False),
     ] = None
     iterations: Annotated[
         int | None,
@@ -132,8 +132,8 @@ class SearchOptions:
     workers: Annotated[
         "Workers",
         About(
-            "Processes that share the evaluations of a search, or the address of a Dask scheduler; the answer is the same for"
-            " any number of them.",
+            "Number of processes that share the work, or the address of a Dask scheduler; the answer does not depend"
+            " on it.",
             in_file=False,
             in_identity=False,
             accepts=_is_team,
@@ -144,7 +144,7 @@ class SearchOptions:
     progress: Annotated[
         "ProgressOption",
         About(
-            "True draws a progress line on standard error, False draws none, a function is called with each Progress.",
+            "True draws a progress line on standard error, False none; a function is called with each Progress.",
             unset="a line if standard error is a terminal, after two seconds",
             in_file=False,
             flag="",
@@ -161,7 +161,7 @@ class SolveOptions(SearchOptions):
 
     method: Annotated[
         str,
-        About("Method: auto (which is ascent), ascent, primal-dual, game, or one that an installed package adds."),
+        About("Method: auto (ascent), ascent, primal-dual, game, or that of an installed package."),
     ] = "auto"
     memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
     goal: Annotated[
@@ -171,8 +171,8 @@ class SolveOptions(SearchOptions):
     min_opacity: Annotated[
         float | None,
         About(
-            "Bits that must stay hidden; the task is then maximised. Without a task it is the return, whose threshold in the"
-            " problem is then not used.",
+            "Bits that must stay hidden; the task, or without one the return, is then maximised, and min_return is"
+            " not used.",
             least=0,
             methods=_SEARCHES,
             flag="",
@@ -181,8 +181,8 @@ class SolveOptions(SearchOptions):
     task: Annotated[
         str | None,
         About(
-            "A sum of rewards, probabilities of formulas and bits hidden in pairs that is maximised beside the objective, or"
-            " under min_opacity instead of it, such as '-0.1*energy + P(F goal) - 0.5*H(friend)'.",
+            "A sum of rewards, probabilities of formulas and bits of pairs, such as '-0.1*energy + P(F goal) -"
+            " 0.5*H(friend)', maximised beside the objective, or with min_opacity instead of it.",
             methods=(*_SEARCHES, "game"),
             flag="",
         ),
@@ -190,8 +190,8 @@ class SolveOptions(SearchOptions):
     hide: Annotated[
         str,
         About(
-            "The pairs whose least hidden bits are maximised, by name, separated by commas: own is that of the problem's secret"
-            " and observer.",
+            "Pairs to hide, separated by commas; the smallest opacity among them is maximised. own is the problem's"
+            " secret and observer.",
             methods=("ascent", "game"),
             flag="",
         ),
@@ -199,7 +199,7 @@ class SolveOptions(SearchOptions):
     start: Annotated[
         "Policy | None",
         About(
-            "Policy to start from, in addition to the others and instead of the answers of smaller classes.",
+            "Policy to start from, besides the usual starts; it replaces the answers of smaller classes.",
             in_file=False,
             methods=_SEARCHES,
         ),
@@ -208,7 +208,7 @@ class SolveOptions(SearchOptions):
         "str | ArrayLike | None",
         About(
             "Search a feature policy instead of a table: coordinates (of a grid), variables (of an imported model),"
-            " one-hot, or in Python an array with a row for each state.",
+            " one-hot, or in Python an array with a row per state.",
             unset="a table",
             form=str,
             accepts=lambda value: isinstance(value, str) or hasattr(value, "__array__"),
@@ -230,7 +230,7 @@ class SolveOptions(SearchOptions):
     gap: Annotated[
         float | None,
         About(
-            "Gap in bits between the proven bounds at which the game stops.",
+            "The game stops when its proven bounds are this many bits apart.",
             above=0,
             unset="0.001, or 0.05 if the tree of observations is too large",
             methods=("game",),
@@ -262,8 +262,8 @@ class SolveOptions(SearchOptions):
     gradients: Annotated[
         Literal["exact", "sampled"],
         About(
-            "Gradients from all observation sequences (exact), or of opacity and return from fresh samples in each"
-            " iteration (sampled), as in the paper.",
+            "Gradients from all observation sequences (exact), or from fresh samples in each iteration (sampled), as"
+            " in the paper.",
             methods=("primal-dual",),
             flag="",
         ),
@@ -271,8 +271,7 @@ class SolveOptions(SearchOptions):
     optimizer: Annotated[
         str | Optimizer | None,
         About(
-            "Optimizer that makes the steps: the name of one of optax's, such as adam; in Python also an optax"
-            " transformation.",
+            "Optimizer of optax, by name, such as adam; in Python also an optax transformation.",
             unset="a plain gradient step",
             form=str,
             accepts=lambda value: isinstance(value, str) or hasattr(value, "update"),
@@ -300,7 +299,7 @@ class SolveOptions(SearchOptions):
     resume: Annotated[
         str | Path | None,
         About(
-            "Checkpoint to resume from; the result is the same as without the interruption.",
+            "Checkpoint to resume from; the result is that of an uninterrupted run.",
             form=Path,
             in_file=False,
             in_identity=False,
@@ -310,7 +309,7 @@ class SolveOptions(SearchOptions):
     certificate: Annotated[
         bool,
         About(
-            "Prove an upper bound over all policies; a quarter of the time limit, if any, is kept for it.",
+            "Prove an upper bound over all policies, in a quarter of the time limit.",
             flag="--certificate/--no-certificate",
             in_identity=False,
         ),
@@ -322,7 +321,7 @@ class SolveOptions(SearchOptions):
             least=0,
             flag="--proof-time-limit",
             in_identity=False,
-            unset="20, and after a game all that is left of `time_limit`",
+            unset="20, and after a game the rest of `time_limit`",
         ),
     ] = None
 
@@ -352,8 +351,8 @@ class FrontierOptions(SearchOptions):
     along: Annotated[
         str,
         About(
-            "The constraint whose bound is moved: return, the name of a reward, or the formula of a probability; where it has"
-            " both bounds, with the relation, as in 'energy <='.",
+            "The constraint whose bound is moved: return, the name of a reward, or the formula of a probability; if it has"
+            " both bounds, with the relation, such as 'energy <='.",
             in_file=False,
         ),
     ] = "return"
@@ -402,7 +401,7 @@ class CompareOptions:
             in_file=False,
             flag="",
             accepts=_are_memories,
-            expected="a tuple of memories, as memory= takes them",
+            expected="a tuple of memories, in the forms of memory=",
         ),
     ] = None
     seed: Annotated[int, About("Random seed.", least=0, most=2**63 - 1)] = 0

@@ -110,12 +110,12 @@ class Solution(Value):
     - `policy`; `policy_class`, the class that was searched, in words; `needs_observations`, whether the agent must see
       what the observer sees to play it.
     - `opacity`, an `Opacity`; `expected_return`, exact.
-    - `threshold`, the return that was asked for, None where none was; `feasible`, whether the constraint is met.
+    - `threshold`, the return that was asked for, None if none was; `feasible`, whether the constraint is met.
     - `status`, a `Status`; `detail`, what else there is to say.
     - `constraints`: every constraint of the problem with its bound, its value and its price, a `ConstraintValue` each; that on
       the return is the first.
     - `prices`: those of the bounds on quantities, in the order of `problem.bounds`; `pair_prices`: of the bounds of pairs.
-    - `pairs`: what is hidden in each pair beside the problem's own, a `PairValue` each; `hide`: the pairs whose least was
+    - `pairs`: what is hidden in each pair besides the problem's own, a `PairValue` each; `hide`: the pairs whose least was
       maximised, as text.
     - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class; NaN for a feature
       policy, and for a search that was stopped in its first iterations.
@@ -128,12 +128,12 @@ class Solution(Value):
     - `plan`: the `Plan` that the search followed, the same for the same problem and options; None of an answer that was not
       searched for. `repeatable`: whether no limit of time decided anything, so that the same plan and seed give the same answer
       on any machine.
-    - `basins`: what is hidden in each of the different places where the starts of the search ended, the best first; starts that
-      were set aside early may not have reached their optimum. `mixture_gain_bits`: what a private coin between the answer
-      and a few other policies that the search met hides more, about; NaN where that is not known.
-    - `upper_bits`: the upper bound over all policies with this return, where the method proves one, with a task on the sum;
+    - `basins`: the bits of each of the different policies at which the starts of the search ended, the best first; starts
+      that were set aside early may not have reached their optimum. `mixture_gain_bits`: about how many more bits a private
+      coin between the answer and a few other policies of the search hides; NaN where that is not known.
+    - `upper_bits`: the upper bound over all policies with this return, if the method proves one, with a task on the sum;
     `proof`: the game that proves it, for `certify`.
-    - `problem`: what was solved; None where the solution was not made by `veil.solve`.
+    - `problem`: what was solved; None if the solution was not made by `veil.solve`.
     """
 
     policy: Policy
@@ -183,7 +183,7 @@ class Solution(Value):
         if len(self.basins) > 1 and self.basins[0] - self.basins[-1] >= _FAR_APART:
             ends = f"{self.basins[-1]:.4g} to {self.basins[0]:.4g} bits"
             lines.append(
-                f"When the starts were last compared, they were at {len(self.basins)} different policies, of {ends}."
+                f"When the starts were last compared, they had reached {len(self.basins)} different policies, of {ends}."
             )
         return "\n".join([*lines, *self.doubts])
 
@@ -194,7 +194,7 @@ class Solution(Value):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why the answer may be far from the best, and what would help: a sentence each, none where nothing is known."""
+        """Why the answer may be far from the best, and what would help: a sentence each, none if nothing is known."""
         if not self.feasible:
             return ()
         found = list[str]()
@@ -229,18 +229,18 @@ class Solution(Value):
 
     @property
     def has_hardly_begun(self) -> bool:
-        """Whether the search was stopped so early that neither its answer nor its multipliers tell of an optimum."""
+        """Whether the search was stopped so early that neither its answer nor its multipliers say anything about an optimum."""
         stopped = self.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and self.iterations < _FEW_ITERATIONS
         return self.status is Status.NOT_SEARCHED or (stopped and self.method != "game")
 
     @property
     def searched_class(self) -> str:
-        """The class that the search had come to when it ended, in words; empty where that is not known."""
+        """The class that the search had come to when it ended, in words; empty if that is not known."""
         return str(self.settings.get("searched", ""))
 
     @property
     def least_bits(self) -> float:
-        """The least of what is hidden in the pairs that `hide` names: what was maximised."""
+        """The smallest opacity among the pairs of `hide`, which was maximised."""
         bits = {OWN: self.opacity.bits} | {one.name: one.bits for one in self.pairs}
         return min(bits[name.strip()] for name in self.hide.split(","))
 
@@ -253,7 +253,7 @@ class Solution(Value):
         **Arguments:** `folder`: a new one, or one with an older result, which is replaced; `scenario`: the file that the
         problem came from, or `gallery:NAME`, whose text is then kept instead of one that is written from the problem.
 
-        **Raises:** `InputError` where the folder cannot be written or has files that veil did not write, and where
+        **Raises:** `InputError` if the folder cannot be written or has files that veil did not write, and if
         `problem` is None.
         """
         writer("solution")(folder, self, scenario)
@@ -327,9 +327,9 @@ class Solution(Value):
         if proof is None or self.goal != "opaque" or not any(one.text for one in self.pairs):
             return []
         if not proof.pairs:
-            return [("", "the proven upper bound leaves the bounds on pairs out, so that it may be far above")]
+            return [("", "the proven upper bound ignores the bounds on pairs, so it may be far too high")]
         missed = [one.name for one in proof.pairs if one.max is not None]
-        words = "the proven upper bound leaves the upper bounds of these pairs out"
+        words = "the proven upper bound ignores the upper bounds of these pairs"
         return [("", f"{words}, which are not convex: {', '.join(missed)}")] if missed else []
 
     def __repr__(self) -> str:

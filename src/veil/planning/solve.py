@@ -31,7 +31,7 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     `"-0.1*energy"` for bits minus a tenth of the energy; with `min_opacity` it is maximised instead, and that many bits are a
     constraint. With `hide="foe, own"` the least of what is hidden in these pairs is maximised.
 
-    Methods: `"ascent"`, the default, climbs from many starts on exact gradients (on fresh samples where those are too
+    Methods: `"ascent"`, the default, climbs from many starts on exact gradients (on fresh samples if those are too
     expensive), polishes the best to a stationary point and makes it exactly feasible; `"primal-dual"` is the paper's
     algorithm; `"game"` finds the best over all policies with any memory, between proven bounds. Packages can add others
     (`veil.planning.methods`).
@@ -47,7 +47,7 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
 
     **Returns:** a `Solution`; its status says how the search ended and its class which policies were searched.
 
-    **Raises:** `InfeasibleError`, at once, where no policy reaches the threshold; `InputError`, listing every option that is
+    **Raises:** `InfeasibleError`, at once, if no policy reaches the threshold; `InputError`, listing every option that is
     wrong; `CheckpointError`; `TooLargeError`.
     """
     check_problem(problem)

@@ -49,7 +49,7 @@ class FeaturePolicy(Policy):
 
     All numbers are rounded to 32 bits, as they are saved.
 
-    **Raises:** `InputError` where the shapes do not belong together.
+    **Raises:** `InputError` if the shapes do not belong together.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class FeaturePolicy(Policy):
 
     @property
     def memory(self) -> Literal["markov", "timed"]:
-        """What the choices depend on beside the state: nothing, or the time."""
+        """What the choices depend on besides the state: nothing, or the time."""
         return "timed" if self._timed else "markov"
 
     @property
@@ -157,7 +157,7 @@ class FeaturePolicy(Policy):
         return f"a {'time-dependent ' if self._timed else ''}feature policy on {name} ({kind})"
 
     def inputs(self, problem: Problem) -> Inputs:
-        """The inputs of f in a problem; raises `InputError` where it does not have the features or the actions."""
+        """The inputs of f in a problem; raises `InputError` if it does not have the features or the actions."""
         if problem.model.actions.all() != self.actions:
             found, wanted = ", ".join(problem.model.actions.all()), ", ".join(self.actions)
             raise InputError("policy", [f"it is made for the actions {wanted}, and the problem has {found}"])
@@ -172,9 +172,9 @@ class FeaturePolicy(Policy):
     def on(self, problem: Problem) -> MarkovPolicy | TimedPolicy:
         """The policy as a table for a problem, which may be another than the one it was trained for.
 
-        Cost: `O(T C H A)` where it is time-dependent.
+        Cost: `O(T C H A)` if it is time-dependent.
 
-        **Raises:** `InputError` where the problem does not have the features or the actions.
+        **Raises:** `InputError` if the problem does not have the features or the actions.
         """
         inputs = self.inputs(problem)
         steps, cells = (problem.horizon if self._timed else 1), problem.num_cells
@@ -185,7 +185,7 @@ class FeaturePolicy(Policy):
         return MarkovPolicy(softmax_table(theta[0], problem, MARKOV))
 
     def check(self, problem: Problem) -> None:
-        """Raise `InputError` where the problem does not have the features or the actions."""
+        """Raise `InputError` if the problem does not have the features or the actions."""
         self.inputs(problem)
 
     def choice_names(self, problem: Problem) -> tuple[str, ...]:

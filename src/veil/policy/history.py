@@ -79,9 +79,9 @@ class HistoryPolicy(Policy):
     """`π_t(a | node of a graph of histories, situation)`.
 
     **Arguments:** `first`, `(F,)`, the node after each first event; `following`, for each time `(n, E)`, the node after
-    the next event, -1 where it cannot come; `decisions`, for each time the rows; `executable`: False where the rows tell
+    the next event, -1 if it cannot come; `decisions`, for each time the rows; `executable`: False if the rows tell
     apart what the agent does not know. `told_at`: a time at which the node is changed to `told[node, situation]`, which
-    remembers where the agent was then. `views`: where it acts on what the observers of pairs see, for each of these pairs
+    remembers where the agent was then. `views`: if it acts on what the observers of pairs see, for each of these pairs
     what its observer receives at each first event `(F,)` and at each later one `(E,)`; by default it acts on what the problem's
     own observer sees.
 
@@ -127,7 +127,7 @@ class HistoryPolicy(Policy):
 
     @property
     def executable(self) -> bool:
-        """Whether an agent can execute it: False where the rows tell apart what the agent does not know."""
+        """Whether an agent can execute it: False if the rows tell apart what the agent does not know."""
         return self._executable
 
     @property
@@ -167,13 +167,13 @@ class HistoryPolicy(Policy):
         return "a history policy"
 
     def more_seen(self) -> str:
-        """What its agent must see beside the state; the observations tell the time."""
+        """What its agent must see besides the state; the observations tell the time."""
         told = "" if self.told is None else ", and remembers where it was at one time"
         seen = f"observers of {' and '.join(self.views)} see" if len(self.views) > 1 else "observer sees"
         return f" and all that the {seen}{told}"
 
     def check(self, problem: Problem) -> None:
-        """Raise `InputError` where sizes or keys do not fit the problem.
+        """Raise `InputError` if sizes or keys do not fit the problem.
 
         That it has a row for all that it reaches, and takes available actions only, is found where it is followed.
         """

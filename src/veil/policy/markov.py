@@ -12,7 +12,7 @@ from .tabular import TablePolicy
 class MarkovPolicy(TablePolicy):
     """`π(a|s)`, the same at all times.
 
-    **Arguments:** `probabilities`, `(S, A)`, each row a distribution; `(C, A)` where the agent knows more than the
+    **Arguments:** `probabilities`, `(S, A)`, each row a distribution; `(C, A)` if the agent knows more than the
     state (`problem.num_cells`).
 
     **Raises:** `InputError` naming each row that is not a distribution; nothing is renormalised.
@@ -37,7 +37,7 @@ class MarkovPolicy(TablePolicy):
 
     @classmethod
     def softmax(cls, theta: ArrayLike, problem: Problem | None = None) -> "MarkovPolicy":
-        """`π(a|s) ∝ exp θ(s,a)`, the paper's parametrisation; over the available actions where a problem is given."""
+        """`π(a|s) ∝ exp θ(s,a)`, the paper's parametrisation; over the available actions if a problem is given."""
         return cls(softmax_table(theta, problem, MARKOV))
 
     @classmethod

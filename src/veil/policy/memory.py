@@ -24,13 +24,13 @@ from .tabular import TablePolicy
 
 
 class MemoryPolicy(TablePolicy):
-    """`π(a | row of the problem, memory)`, the same at all times or, where `memory.clock`, one for each time.
+    """`π(a | row of the problem, memory)`, the same at all times or, if `memory.clock`, one for each time.
 
     **Arguments:**
 
     - `memory`: an `ObservationMemory`, `StateMemory`, `ZoneMemory`, `Controller`, `Mixture`, or the `Memory` of another
       package.
-    - `probabilities`: `(C', A')`, or `(T, C', A')` where `memory.clock`; each row a distribution. The rows are the pairs
+    - `probabilities`: `(C', A')`, or `(T, C', A')` if `memory.clock`; each row a distribution. The rows are the pairs
       (row of the problem, memory) that some policy can reach, in order: `MemoryPolicy.row_names(problem, memory)`. The
       entries of a row are the actions; of a `Controller` the pairs (action, next node), `a · nodes + node`, and of a
       `Mixture` the pairs (action, table), with table 0 before the coin is tossed.
@@ -77,7 +77,7 @@ class MemoryPolicy(TablePolicy):
         longer one, zones to more zones, a controller to one with more nodes, a mixture to one of more tables. A controller
         lifted from a policy without nodes chooses its next node uniformly, and a mixture its table.
 
-        **Raises:** `InputError` where this memory does not determine what the policy depends on.
+        **Raises:** `InputError` if this memory does not determine what the policy depends on.
         """
         table = lifted_table(problem, memory, policy)
         return cls(recall(problem, memory).memory, table if memory.clock else table[0])
@@ -88,7 +88,7 @@ class MemoryPolicy(TablePolicy):
 
         **Arguments:** `policies`: pairs (policy, weight) of Markov and time-dependent policies; the weights sum to 1.
 
-        **Raises:** `InputError` where a policy does not fit or has a memory, or the weights are no distribution.
+        **Raises:** `InputError` if a policy does not fit or has a memory, or the weights are no distribution.
         """
         defects = Defects("mixture")
         for number, (one, weight) in enumerate(policies):

@@ -54,7 +54,7 @@ class Policy(Value, ABC):
     @property
     @abstractmethod
     def memory(self) -> PolicyMemory:
-        """What the choices may depend on beside the state, as `veil.solve(memory=…)` takes it.
+        """What the choices may depend on besides the state, as `veil.solve(memory=…)` takes it.
 
         `"markov"`: nothing; `"timed"`: the time; an `ObservationMemory`, `StateMemory`, `ZoneMemory` or `Controller`;
         `"history"`: all that the observer has seen.
@@ -72,7 +72,7 @@ class Policy(Value, ABC):
 
     @property
     def executable(self) -> bool:
-        """Whether an agent can execute it: False where it acts on what the agent does not know."""
+        """Whether an agent can execute it: False if it acts on what the agent does not know."""
         return True
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Policy(Value, ABC):
         """The kind of policy in words, as `"a stationary Markov policy"`."""
 
     def more_seen(self) -> str:
-        """What its agent must see beside the state, as the end of a sentence: `" and the time"`, or nothing."""
+        """What its agent must see besides the state, as the end of a sentence: `" and the time"`, or nothing."""
         return (" and the time" if self.timed else "") + (
             " and all that the observer sees" if self.needs_observations else ""
         )
@@ -122,7 +122,7 @@ class Policy(Value, ABC):
 
     @abstractmethod
     def check(self, problem: Problem) -> None:
-        """Raise `InputError` where the policy does not fit the problem or takes an action that is not available."""
+        """Raise `InputError` if the policy does not fit the problem or takes an action that is not available."""
 
     @abstractmethod
     def choice_names(self, problem: Problem) -> tuple[str, ...]:
@@ -140,10 +140,10 @@ class Policy(Value, ABC):
         Without a problem, a policy that was read from a JSON file acts by the names in it: `step(state, reading)` is the name
         of the next action, see `veil.policy.runtime`. `veil.export_player` writes that as a file for a robot.
 
-        **Arguments:** `seed` of the choices; `model`: the index of the model that runs, where the agent knows it
+        **Arguments:** `seed` of the choices; `model`: the index of the model that runs, if the agent knows it
         (`WhichModel(agent_knows=True)`).
 
-        **Raises:** `InputError` where the policy does not fit the problem, cannot be executed in it, or has no names and no
+        **Raises:** `InputError` if the policy does not fit the problem, cannot be executed in it, or has no names and no
         problem is given.
         """
         if problem is not None:
@@ -167,7 +167,7 @@ class Policy(Value, ABC):
     def save(self, path: str | Path) -> None:
         """Write the policy to a safetensors file, complete or not at all; the same policy gives the same bytes.
 
-        **Raises:** `PolicyFileError` where the file cannot be written.
+        **Raises:** `PolicyFileError` if the file cannot be written.
         """
 
     @abstractmethod

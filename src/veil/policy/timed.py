@@ -13,7 +13,7 @@ from .tabular import TablePolicy
 class TimedPolicy(TablePolicy):
     """`π_t(a|s)` for t = 0 … T-1.
 
-    **Arguments:** `probabilities`, `(T, S, A)`, each row a distribution; `(T, C, A)` where the agent knows more than the
+    **Arguments:** `probabilities`, `(T, S, A)`, each row a distribution; `(T, C, A)` if the agent knows more than the
     state (`problem.num_cells`).
 
     **Raises:** `InputError` naming each row that is not a distribution; nothing is renormalised.
@@ -38,7 +38,7 @@ class TimedPolicy(TablePolicy):
 
     @classmethod
     def softmax(cls, theta: ArrayLike, problem: Problem | None = None) -> "TimedPolicy":
-        """`π_t(a|s) ∝ exp θ(t,s,a)`; over the available actions where a problem is given."""
+        """`π_t(a|s) ∝ exp θ(t,s,a)`; over the available actions if a problem is given."""
         return cls(softmax_table(theta, problem, TIMED))
 
     @classmethod

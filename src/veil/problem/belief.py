@@ -43,7 +43,7 @@ class Belief(Value):
     """What an observer assumes; its rule `q(z|y)` is the posterior of the secret under that assumption.
 
     Against an observer who is wrong, its loss `E[−log2 q(Z|Y)]` counts, the bits by which the truth surprises it. The loss is
-    at least `H(Z|Y)`, and equal to it where all assumptions are right. The rule does not depend on the policy that acts, so
+    at least `H(Z|Y)`, and equal to it if all assumptions are right. The rule does not depend on the policy that acts, so
     that the loss is linear in how often that policy brings about each pair of secret and observations.
 
     **Arguments:**
@@ -79,7 +79,7 @@ class Belief(Value):
     def problem(self, true: "Problem") -> "Problem":
         """The problem as the observer believes it to be.
 
-        **Raises:** `InputError` where its parts do not fit those of the true problem.
+        **Raises:** `InputError` if its parts do not fit those of the true problem.
         """
         defects = Defects("belief")
         if true.secret_table.path is not None or true.secret_table.each is not None:
@@ -110,6 +110,6 @@ def _check_observer(assumed: Observer, true: Observer, defects: Defects) -> None
     if assumed.observations.all() != true.observations.all():
         defects.add("its observations are not those that it receives, expected the same names", "observer")
     if (assumed.sees_actions, assumed.sees_first) != (true.sees_actions, true.sees_first):
-        defects.add("it sees actions, or the first observation, otherwise than it does, expected the same", "observer")
+        defects.add("it differs in whether it sees actions or the first observation, expected the same", "observer")
     if assumed.erased != true.erased:
-        defects.add("it erases silent steps otherwise than it does (untimed, silent), expected the same", "observer")
+        defects.add("it differs in how it erases silent steps (untimed, silent), expected the same", "observer")

@@ -54,9 +54,9 @@ class Model(Value):
 
     **Arguments:**
 
-    - `transitions`: `P(s'|s,a)`, as an array `(S, A, S)`, or as a sequence of `A` SciPy sparse matrices `(S, S)`, one an
+    - `transitions`: `P(s'|s,a)`, as an array `(S, A, S)`, or as a sequence of `A` SciPy sparse matrices `(S, S)`, one per
       action. `Model.from_entries` takes a list of `(state, action, next_state, probability)` instead.
-    - `rewards`: `R(s,a)`, `(S, A)`; or `(S,)` where the action does not matter; or a mapping from names to such arrays, of
+    - `rewards`: `R(s,a)`, `(S, A)`; or `(S,)` if the action does not matter; or a mapping from names to such arrays, of
       which the first is *the* reward and the others are for constraints (`veil.Return(reward="energy", max=20)`).
     - `initial`: `μ_0`, `(S,)`; or one state (name or index); or a mapping from states to probabilities.
     - `discount`: `γ` in [0, 1].
@@ -119,7 +119,7 @@ class Model(Value):
 
         **Arguments:** as for `Model`, and
 
-        - `entries`: states and actions by name (or by index, where names are given). A pair (state, action) without any
+        - `entries`: states and actions by name (or by index, if names are given). A pair (state, action) without any
           entry is an action that is not available there. An entry given twice is refused.
         - `rewards`: `(S, A)`, or a mapping with keys `(state, action)` or `state`; what is not named pays 0. Or a mapping
           from names to such rewards.

@@ -106,7 +106,7 @@ class Observer(Value):
         self.sensors: dict[str, dict[int, int]] = self._check_sensors({} if sensors is None else sensors, defects)
         self.untimed = bool(untimed)
         if self.untimed and silent is None:
-            defects.add("untimed=True erases silent steps: name the silent observation, as in silent='nothing'")
+            defects.add("untimed=True erases silent steps: name the silent observation, such as silent='nothing'")
         if self.untimed and self.sees_actions:
             defects.add("untimed=True with sees_actions=True: every step is seen by its action, so that none is silent")
         if self.on_actions and (0, "end") in self._at and 0 not in self._at:
@@ -316,7 +316,7 @@ class Observer(Value):
                 "channel",
                 [
                     "silence is received as several observations, and an observer without a clock needs a silent one:"
-                    " name it, as in garbled(channel, silent=0)"
+                    " name it, such as garbled(channel, silent=0)"
                 ],
             )
         new = {"observation_names": observation_names, "sensors": None, "silent": sure if silent is None else silent}
@@ -339,7 +339,7 @@ class Observer(Value):
     def without(self, observations: str | int | Iterable[str | int], *, silent: str | int | None = None) -> "Observer":
         """The observer to whom these observations are shown as the silent one.
 
-        **Raises:** `InputError` where no silent observation is known.
+        **Raises:** `InputError` if no silent observation is known.
         """
         target = self.silent if silent is None else self.find(silent)
         if target is None:
@@ -387,7 +387,7 @@ class Observer(Value):
         return f"Observer({self.num_observations} observations{extra})"
 
     def find(self, key: str | int) -> int:
-        """The index of an observation given by name or index; raises `InputError` where there is none."""
+        """The index of an observation given by name or index; raises `InputError` if there is none."""
         try:
             return self.observations.find(key)
         except KeyError as error:

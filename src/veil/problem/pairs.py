@@ -26,9 +26,9 @@ class Pair(Value):
 
     **Arguments:**
 
-    - `name`: by which results and `veil.solve(hide=…, task="… H(name)")` call it.
-    - `observer`, `secret`: those of the problem where they are left out; at least one of them, or a belief.
-    - `belief`: what the observer assumes, where it may be wrong; its loss `E[−log2 q(Z|Y)]` then takes the place of `H(Z|Y)`.
+    - `name`: its name in results and in `veil.solve(hide=…, task="… H(name)")`.
+    - `observer`, `secret`: those of the problem if they are left out; at least one of them, or a belief.
+    - `belief`: what the observer assumes, if it may be wrong; its loss `E[−log2 q(Z|Y)]` then takes the place of `H(Z|Y)`.
     - `min`, `max`: bounds on `H(Z|Y)` in bits. `max` is for a friend, who is to learn the secret; that bound is not
       convex, so that searches under it are local and upper bounds leave it out.
 
@@ -52,7 +52,7 @@ class Pair(Value):
             defects.add(f"observer is a {type(self.observer).__name__}, expected a veil.Observer", "observer")
         if not isinstance(self.secret, Secret | None):
             found = f"secret is a {type(self.secret).__name__}"
-            defects.add(f"{found}, expected one of veil's secrets, as LastState({{…}})", "secret")
+            defects.add(f"{found}, expected one of veil's secrets, such as LastState({{…}})", "secret")
         if not isinstance(self.belief, Belief | None):
             defects.add(f"belief is a {type(self.belief).__name__}, expected a veil.Belief", "belief")
         if self.observer is None and self.secret is None and self.belief is None:
@@ -71,7 +71,7 @@ class Pair(Value):
 
     @property
     def bounds(self) -> tuple[tuple[float, float], ...]:
-        """Its bounds as `(sign, bits)`: +1 where at least so many bits must be hidden, −1 at most."""
+        """Its bounds as `(sign, bits)`: +1 if at least so many bits must be hidden, −1 at most."""
         given = ((1.0, self.min), (-1.0, self.max))
         return tuple((sign, bound) for sign, bound in given if bound is not None)
 

@@ -168,12 +168,12 @@ class Problem(Value):
 
     @property
     def others(self) -> tuple[Bound, ...]:
-        """The bounds beside the threshold on the return."""
+        """The bounds besides the threshold on the return."""
         return self.bounds[is_threshold(self.constraints) :]
 
     @property
     def model(self) -> Model:
-        """The model; the first of them where there are several."""
+        """The model; the first of them if there are several."""
         return self.models[0]
 
     @property
@@ -259,8 +259,8 @@ class Problem(Value):
 
         A grid is written as the graph of its cells. Packages can add formats (`veil.formats.registry`).
 
-        **Raises:** `InputError` where no format with the extension writes problems, or a name cannot be written;
-        `ModelFileError` where the file cannot be written.
+        **Raises:** `InputError` if no format with the extension writes problems, or a name cannot be written;
+        `ModelFileError` if the file cannot be written.
         """
         writer("problem")(path, self)
 

@@ -65,7 +65,7 @@ class Certificate(Claim, Value):
 
     @property
     def delayed(self) -> ProvenBound | None:
-        """The smaller bound over agents that do not see the current observation, where there is one."""
+        """The smaller bound over agents that do not see the current observation, if there is one."""
         return self.bounds[1] if len(self.bounds) > 1 else None
 
     @property
@@ -95,12 +95,12 @@ class Certificate(Claim, Value):
 
     @property
     def constraints(self) -> tuple[ProvenQuantity, ...]:
-        """The quantities beside the return."""
+        """The quantities besides the return."""
         return self.quantities[1:]
 
     @property
     def pairs(self) -> tuple[ProvenChannel, ...]:
-        """The channels beside the problem's own."""
+        """The channels besides the problem's own."""
         return self.channels[1:]
 
     @property
@@ -110,7 +110,7 @@ class Certificate(Claim, Value):
 
     @property
     def likely_feasible(self) -> bool:
-        """Whether it meets them, with confidence where that is not proven."""
+        """Whether it meets them, with confidence if not proven."""
         return all(one.met for one in self.quantities)
 
     @property
@@ -138,21 +138,21 @@ class Certificate(Claim, Value):
 
     @property
     def proves_policy(self) -> bool:
-        """Whether something is proven of what the policy hides: False where `lower` is 0 because the time did not suffice."""
+        """Whether something is proven of what the policy hides: False if `lower` is 0 because the time did not suffice."""
         return self.goal != "opaque" or self.is_exact or float(lower_text(self.lower)) > 0
 
     @property
     def trivial(self) -> str:
-        """Why the upper bound says nothing about this problem, as `trivial: log2 of 3 values`; empty where it does."""
+        """Why the upper bound says nothing about this problem, as `trivial: log2 of 3 values`; empty if it does."""
         rules = self.bounds[0].rules if self.bounds and not self.bounds[0].rules[0].path_keys else ()
         counts = [one.costs.shape[1] for one in rules if one.channel in self.hidden and np.ndim(one.costs) == 2]
         return trivial_words(self.upper, min(counts)) if counts else ""
 
     @property
     def class_gap(self) -> float | None:
-        """The part of the gap that policies of a larger class are known to gain; None where nothing is known.
+        """The part of the gap that policies of a larger class are known to gain; None if nothing is known.
 
-        0 for a history policy: there is no larger class. Where `lower` is not exact, the policy may hide a part of it itself.
+        0 for a history policy: there is no larger class. If `lower` is not exact, the policy may hide a part of it itself.
         """
         if self.best_known is None or not self.proves_policy:
             return None
@@ -197,7 +197,7 @@ class Certificate(Claim, Value):
         """Write `path`, JSON, and beside it the arrays, safetensors, named after their content; the same certificate
         gives the same bytes. The JSON is written last, so a reader that finds it also finds its arrays.
 
-        **Raises:** `CertificateError` where it cannot be written.
+        **Raises:** `CertificateError` if it cannot be written.
         """
         writer("certificate")(self, path)
 
@@ -205,7 +205,7 @@ class Certificate(Claim, Value):
     def load(cls, path: str | Path) -> "Certificate":
         """The certificate in a file that `save` wrote, not yet verified.
 
-        **Raises:** `CertificateError` where a file is damaged, saying which and how; `CertificateFileError`, which derives from
-        it, where one is missing or cannot be read.
+        **Raises:** `CertificateError` if a file is damaged, saying which and how; `CertificateFileError`, which derives from
+        it, if one is missing or cannot be read.
         """
         return writer("certificate from a file")(path)

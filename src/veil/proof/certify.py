@@ -67,10 +67,10 @@ def certify(
 ) -> Certificate:
     """Prove how much a policy hides, and that no policy hides much more under the same constraints.
 
-    The lower bound is the policy's own opacity, exact where the observation tree fits and from a window around the secret
-    otherwise. The upper bound is proven by an observer: its rule comes from the game, on the whole history where that fits
+    The lower bound is the policy's own opacity, exact if the observation tree fits and from a window around the secret
+    otherwise. The upper bound is proven by an observer: its rule comes from the game, on the whole history if that fits
     and on a bounded memory otherwise, and holds for all policies. For a policy that does not see the observations a second
-    observer proves a smaller bound over agents that do not see the current observation (`certificate.delayed`), where that
+    observer proves a smaller bound over agents that do not see the current observation (`certificate.delayed`), if that
     is smaller and the observations depend on the state alone. With goal "transparent" a minimum is wanted, for which
     the game has no bound: the certificate then holds the policy's own value and says so. With pairs (`hide`, or lower bounds
     on pairs of the problem) both bounds are about the least of what is hidden in the pairs, under all of their lower bounds.
@@ -87,12 +87,12 @@ def certify(
     - `memory_bytes`: for the game.
     - `progress`: as for `veil.solve`.
 
-    **Returns:** a `Certificate`, which `veil.verify(certificate, problem, policy)` accepts. Where there is no time for a
+    **Returns:** a `Certificate`, which `veil.verify(certificate, problem, policy)` accepts. If there is no time for a
     game, the bound is `log2 |Z|` or what the first event tells of the start. A keyboard interrupt ends the search with the
-    best proof so far; it is passed on where nothing is proven of the policy yet.
+    best proof so far; it is passed on if nothing is proven of the policy yet.
 
-    **Raises:** `InputError` where the policy does not fit; `InfeasibleError` where no policy meets the constraints;
-    `CertificateError` where the verifier refuses the problem or the policy; `TooLargeError` where not even the policy's return
+    **Raises:** `InputError` if the policy does not fit; `InfeasibleError` if no policy meets the constraints;
+    `CertificateError` if the verifier refuses the problem or the policy; `TooLargeError` if not even the policy's return
     can be proven in the time.
     """
     return prove(

@@ -42,7 +42,7 @@ def verify(
 
     **Returns:** a `Verification` with the recomputed numbers.
 
-    **Raises:** `CertificateError` saying what failed, the most basic defect first; `InputError` where an argument is of
+    **Raises:** `CertificateError` saying what failed, the most basic defect first; `InputError` if an argument is of
     another kind.
     """
     _check_arguments(certificate, problem, policy)

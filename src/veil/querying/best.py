@@ -61,7 +61,7 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class QueryPlan:
-    """What an observer that chooses its queries is left with at least, and a plan that leaves it with little.
+    """What an observer that chooses its queries can learn: bounds on the bits that are left, and a plan.
 
     **Attributes:**
 
@@ -72,7 +72,7 @@ class QueryPlan:
       actions do more than ask.
     - `greedy`: of asking what leaves least for the next time that counts; None if there was no time to follow it exactly.
     - `blind`: of learning nothing. `nodes`: beliefs that the search looked at; `seconds`.
-    - `drawn`: where no rule could be followed exactly, the best one in drawn runs, beside the greedy one.
+    - `drawn`: if no rule could be followed exactly, the best one in drawn runs, beside the greedy one.
     - `plan`, `steps`: what `policy` is made of.
     """
 
@@ -95,8 +95,11 @@ class QueryPlan:
         return self.upper - self.lower
 
     def summary(self) -> str:
-        """The bounds, the plan and what they are compared with."""
-        facts = [("proven", f"between {lower_text(self.lower, 6)} and {upper_text(self.upper, 6)} bits are left at least"),
+        """The bounds, the plan and the values to compare with."""
+        proven = (
+            f"the least that can be left is between {lower_text(self.lower, 6)} and {upper_text(self.upper, 6)} bits"
+        )
+        facts = [("proven", proven),
                  ("plan", self.how)]  # fmt: skip
         facts += [("greedy", f"{self.greedy:.6f} bits")] if self.greedy is not None else []
         facts += [("all sensors at once", f"{self.floor:.6f} bits")] if self.floor is not None else []
@@ -117,7 +120,7 @@ class QueryPlan:
 def best_queries(
     problem: Problem, *, time_limit: float = 60.0, gap: float = 1e-6, price: float = 0.0, seed: int = 0
 ) -> QueryPlan:
-    """The least `H(Z|Y)` that an agent can be left with which sees only what the observer sees, between bounds.
+    """Bounds on the least `H(Z|Y)` of an agent that sees only what the observer sees, and a plan.
 
     For problems that `veil.Querying(…).apply(problem)` makes, and others whose agent sees the observations and the actions. The
     bounds hold for all policies; they are computed in floating point and moved outward by 1e-10 bits. No certificate is made.

@@ -99,7 +99,7 @@ def recommendations(leaking: Leaking, sequences: Sequence[RevealingSequence], *,
     ]
     quiet = [shortened(name, 40) for name, bits in leaking.sources.items() if bits < _TELLING]
     if quiet and telling:
-        found.append(f"Muting {' or '.join(quiet[:_MOST_ADVICE])} alone would change nothing worth naming.")
+        found.append(f"Muting {' or '.join(quiet[:_MOST_ADVICE])} alone would change almost nothing.")
     if leaking.sure is not None:
         found.append(_surely(*leaking.sure))
     drops = -np.diff(leaking.over_time)

@@ -58,7 +58,7 @@ def policy(problem: Problem, policy: Policy, time: int | None = None) -> "Figure
 
     A graph of more than forty states shows the forty most visited ones.
 
-    **Raises:** `InputError` where the policy does not fit, the time does not exist, or matplotlib is not installed.
+    **Raises:** `InputError` if the policy does not fit, the time does not exist, or matplotlib is not installed.
     """
     behaviour = behave(problem, policy)
     _check_time(problem, time)
@@ -159,11 +159,11 @@ def frontier(
     """The most hidden bits found for each return, or for each value of the quantity that the curve is along.
 
     **Arguments:** `frontier`: what `veil.frontier` returns, or pairs (return, bits); `chosen`: a `Solution` to mark on it,
-    or a pair (return, bits); `bounds`: pairs (threshold, proven upper bound), inf where nothing was proven; None: those of
+    or a pair (return, bits); `bounds`: pairs (threshold, proven upper bound), inf if nothing was proven; None: those of
     the frontier.
 
     Each bound is drawn up to the threshold of the next point, since it holds for all policies that return at least as much;
-    the line is interrupted where nothing was proven.
+    the line is interrupted if nothing was proven.
     """
     returns, kept_bits = _curve(frontier)
     along = frontier.along if isinstance(frontier, Frontier) else RETURN

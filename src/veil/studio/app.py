@@ -98,7 +98,7 @@ class _Guard:
         """A header, not a cookie: browsers send cookies to every port of this machine, and so to other users' servers."""
         kind, _, value = request.headers.get("authorization", "").partition(" ")
         if kind != "Bearer" or not hmac.compare_digest(value.encode(), self._server.session.encode()):
-            raise Refused(403, "this page has not been let in: open the newest link that veil studio printed")
+            raise Refused(403, "this page has no access: open the newest link that veil studio printed")
         request.state.connection.trusted = True
 
 
@@ -115,7 +115,7 @@ def _answering(server: "StudioServer", functions: dict[str, str]) -> Answering:
             raise
         except Exception as error:  # a defect of veil's: the page says so, and the server goes on
             print(f"veil: {function}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            raise Refused(500, f"veil failed at this: {type(error).__name__}: {error}") from error
+            raise Refused(500, f"internal error: {type(error).__name__}: {error}") from error
 
     async def answer(request: Request) -> Response:
         given = {**request.query_params, **await _body(request), **request.path_params}

@@ -28,7 +28,7 @@ def _check(path: Path, found: os.stat_result) -> None:
     if not (is_file or is_folder):
         kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "neither a file nor a folder"
         raise InputError(
-            str(path), [f"it is {kind}, which veil studio does not make: remove it, or choose another folder"]
+            str(path), [f"it is {kind}, which veil studio did not make: remove it, or choose another folder"]
         )
     if is_file and found.st_nlink > 1:
         words = "it is one file with another (a hard link), which would be changed with it: copy it, or choose another folder"
@@ -38,7 +38,7 @@ def _check(path: Path, found: os.stat_result) -> None:
         raise InputError(str(path), ["it belongs to another user: choose another folder"])
     if is_folder and found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         raise InputError(
-            str(path), ["every user can write to it: take that right away (chmod o-w), or choose another folder"]
+            str(path), ["every user can write to it: remove that right (chmod o-w), or choose another folder"]
         )
 
 

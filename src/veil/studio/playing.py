@@ -97,7 +97,7 @@ def _next_round(game: Game) -> None:
     if not _is_finished(game):
         raise InputError("game", ["the round is not over: guess, or walk to its end"])
     if len(game["rounds"]) >= _MOST_ROUNDS:
-        raise InputError("game", [f"it has {_MOST_ROUNDS:,} rounds: begin another one"])
+        raise InputError("game", [f"it has {_MOST_ROUNDS:,} rounds: start another one"])
     game["round"] += 1
     game["acts"] = []
 
@@ -157,7 +157,7 @@ def _expect(game: Game, role: str) -> None:
     if game["role"] != role:
         raise InputError("game", [f"the player is the {game['role']}, expected the {role}"])
     if _is_finished(game):
-        raise InputError("game", ["the round is over: begin the next one"])
+        raise InputError("game", ["the round is over: start the next one"])
 
 
 def _bits(rule: np.ndarray, truth: int) -> float | None:
@@ -286,5 +286,5 @@ def _read(studio: "Studio", play: str) -> Game:
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise Refused(404, "there is no such game: begin another one")
+        raise Refused(404, "there is no such game: start another one")
     return found

@@ -182,7 +182,7 @@ class Runs:
         with self._lock:
             run = self.get(name)
             if not run.is_resumable:
-                raise Refused(409, f"run {name} is {run.state}: only one that was stopped can go on")
+                raise Refused(409, f"run {name} is {run.state}: only a stopped run can be resumed")
             self._check_room()
             self._begin(run)
             return run
@@ -229,7 +229,7 @@ class Runs:
 
     def _check_room(self) -> None:
         if self._closed:
-            raise Refused(503, "the studio is being closed")
+            raise Refused(503, "the studio is closing")
         if sum(run.process is not None for run in self._runs.values()) >= _MOST_RUNNING:
             raise Refused(409, f"{_MOST_RUNNING} runs are at work: stop one first")
         if len(self._runs) >= _MOST_RUNS:

@@ -63,9 +63,9 @@ def _bound(studio: Studio, port: int, told: Callable[[str], None]) -> StudioServ
         except OSError as error:
             words = f"{HOST}:{wanted} cannot be used: {reason(error)}"
             if port:
-                raise InputError("--port", [f"{words}; leave --port out for a free one"]) from None
+                raise InputError("--port", [f"{words}; omit --port for a free one"]) from None
             if wanted:
-                note = "pages that are still open do not find this one"
+                note = "pages that are still open cannot find this server"
                 print(f"veil: {words}; the studio takes another port, and {note}", file=sys.stderr, flush=True)
     raise InputError("--port", [f"there is no free port on {HOST}"])
 

@@ -76,7 +76,7 @@ def shape_changes(data: Mapping[str, Any], shape: object) -> list[Change]:
     raw = data.get("grid")
     grid = validated(Grid, raw, Defects("grid")) if isinstance(raw, dict) else None
     if grid is None:
-        raise Refused(400, "the grid has defects, or there is none: mend them first")
+        raise Refused(400, "the grid has defects, or there is none: correct them first")
     if not isinstance(shape, dict) or shape.get("kind") not in _KINDS or not _is_key(shape.get("key")):
         raise Refused(400, "a shape is no object with a key and the kind disc or cone")
     parts: list[Any] = [shape.get("centre"), shape.get("radius"), shape.get("direction", 0)]

@@ -70,7 +70,7 @@ class Studio:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             check_own(self.folder)
             if not (self.folder / _STATE).exists() and any(self.folder.iterdir()):
-                raise InputError(str(self.folder), ["it holds something else than a studio: choose another folder"])
+                raise InputError(str(self.folder), ["it is not a studio's folder: choose another one"])
             self._read()
             self.runs = Runs(self.folder / _RUNS, self.events)
 

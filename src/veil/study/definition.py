@@ -69,7 +69,7 @@ class Study(Value):
     - `policies`: `"uniform"`, policy files, result folders, or patterns. If any are given, each is measured in every scenario,
       and nothing is searched.
     - `derived`: for each name an expression over the columns of the table, such as `bits / prior_bits`.
-    - `attempts`: how often a run is begun whose worker is lost.
+    - `attempts`: how often a run is started if its worker is lost.
     - `limit`: seconds after which a run's worker is ended; None for no limit.
     - `name`; `folder`, which paths start from.
 
@@ -203,20 +203,20 @@ class Study(Value):
 
         **Arguments:**
 
-        - `folder`: the study's folder, made where there is none.
+        - `folder`: the study's folder, made if there is none.
         - `workers`: processes on this machine, as many as it has cores by default; 1 runs one after the other in this
           process. Several need, in a script, a call below `if __name__ == "__main__":`.
         - `memory`: bytes for each of them.
         - `scheduler`: address of a Dask scheduler, `tcp://…` or `tls://…`, instead; its workers see the folder under the
           same path. Needs the extra `veil[cluster]`.
         - `resources`: what a run needs of a worker of the scheduler, such as `{"GPU": 1}`.
-        - `retry_failed`: whether runs that failed before are begun again.
+        - `retry_failed`: whether runs that failed before are started again.
         - `repair`: whether finished runs are checked against their hashes first; damaged ones are set aside and made again.
         - `tell`: called with every event, as it is appended to `events.jsonl`.
 
         **Returns:** the `StudyResult`. A run that fails is part of it, with its reason.
 
-        **Raises:** `InputError` where the study or the folder is not in order, or the scheduler cannot be reached.
+        **Raises:** `InputError` if the study or the folder is not in order, or the scheduler cannot be reached.
         """
         from .drive import run_study
         from .executors import Cluster, Executor, Local, Serial

@@ -108,7 +108,7 @@ class _Driver:
                 return self.start()
             except InputError as error:
                 if time.monotonic() > deadline:
-                    more = "what is done is kept, and the same command goes on"
+                    more = "finished runs are kept, and the same command continues"
                     raise InputError(error.subject, [*map(str, error.defects), more]) from None
                 time.sleep(1.0)
 

@@ -99,7 +99,7 @@ class StudyFolder:
         """
         with file_errors(self.path, "the study cannot be written"):
             if any(self.path.iterdir()) and not (self.path / MANIFEST).is_file():
-                raise InputError(str(self.path), ["it holds something else than a study: choose another folder"])
+                raise InputError(str(self.path), ["it is not a study's folder: choose another one"])
             for name in (_RUNS, _CHECKPOINTS):
                 (self.path / name).mkdir(parents=True, exist_ok=True)
             content = json_text(manifest(study)).encode()

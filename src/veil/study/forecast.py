@@ -45,7 +45,7 @@ def forecast_seconds(runs: Sequence[Run], done: Sequence[Run], kept: StudyFolder
         return sum(means.get(run.scenario, sum(every) / len(every)) for run in runs), "the runs that are finished"
     limits = [_time_limit(run) for run in runs]
     known = [limit for limit in limits if limit is not None]
-    return (sum(known), "their time limits, the most they take") if known and len(known) == len(runs) else (None, "")
+    return (sum(known), "their time limits, at most") if known and len(known) == len(runs) else (None, "")
 
 
 def _time_limit(run: Run) -> float | None:

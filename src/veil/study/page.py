@@ -40,7 +40,7 @@ def write_study_report(result: StudyResult, quantity: str = "bits") -> list[Path
     if quantity not in result.columns:
         raise InputError("quantity", [f"there is no column {quantity!r}, expected one of {', '.join(result.columns)}"])
     if not usable(rows, quantity):
-        raise InputError(str(result.folder), [f"no feasible run is finished that has {quantity}: nothing to report"])
+        raise InputError(str(result.folder), [f"no finished feasible run has {quantity}: nothing to report"])
     written: list[Path] = []
     shown: list[tuple[str, Markup]] = []
     for name, figure in study_figures(rows, result.factors, quantity).items():

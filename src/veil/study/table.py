@@ -34,7 +34,7 @@ class StudyResult:
 
     **Arguments:** `folder`: that of `Study.run` or `veil study`.
 
-    **Raises:** `InputError` where it is not the folder of a study.
+    **Raises:** `InputError` if it is not the folder of a study.
     """
 
     def __init__(self, folder: str | Path):
@@ -74,7 +74,7 @@ class StudyResult:
         return {"done": done, "failed": failed, "to_do": len(self.runs) - done - failed}
 
     def rows(self) -> Iterator[Row]:
-        """A row for each run in order, with None where a value is not known; results are read one at a time."""
+        """A row for each run in order, with None if a value is not known; results are read one at a time."""
         for key in self.runs:
             yield self.row(key)
 
@@ -94,7 +94,7 @@ class StudyResult:
         return found
 
     def limited(self, rows: Iterable[Row] | None = None) -> str:
-        """How many of the finished runs ended at their time limit, in words; empty where none did. `rows`, if they are read."""
+        """How many of the finished runs ended at their time limit, in words; empty if none did. `rows`, if they are read."""
         known = self.rows() if rows is None else rows
         statuses = [row["status"] for row in known if row["status"] not in ("TO_DO", "FAILED")]
         count = statuses.count("TIME_LIMIT")
@@ -127,7 +127,7 @@ class StudyResult:
         return found if isinstance(found, dict) else None
 
     def write_table(self) -> list[Path]:
-        """Write `table.csv`, and `table.parquet` where pyarrow is installed; returns the paths."""
+        """Write `table.csv`, and `table.parquet` if pyarrow is installed; returns the paths."""
         rows = list(self.rows())
         with file_errors(self.folder, "the table cannot be written"):
             write_whole(self.folder / TABLE, _csv(self.columns, rows), marker=b"key,")

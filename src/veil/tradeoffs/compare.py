@@ -47,9 +47,9 @@ class ComparedClass(Value):
 class Comparison(Value):
     """One row for each class, smaller classes first.
 
-    **Attributes:** `rows`; `upper_bits`, the proven upper bound over all policies that meet the threshold, inf where none was
+    **Attributes:** `rows`; `upper_bits`, the proven upper bound over all policies that meet the threshold, inf if none was
     proven; `failed`, the classes that could not be searched, each with the reason; `threshold`; `seconds`; `trivial`, why the
-    bound says nothing about this problem, empty where it does.
+    bound says nothing about this problem, empty if it does.
     """
 
     rows: tuple[ComparedClass, ...]
@@ -78,13 +78,13 @@ class Comparison(Value):
 def compare(problem: Problem, options: CompareOptions) -> Comparison:
     """The best policy of each of several classes, under the problem's threshold, and the proven bound over all policies.
 
-    Each search begins from the best policy of the classes before it, among other starts. Where a class contains a smaller one
+    Each search begins from the best policy of the classes before it, among other starts. If a class contains a smaller one
     and its own search ends lower, its row holds the policy of the smaller class and says so. Classes that cannot be searched
     (a history policy on a problem that is too large) are listed with the reason.
 
     **Returns:** a `Comparison`.
 
-    **Raises:** `InputError`; `InfeasibleError` where no policy meets the threshold.
+    **Raises:** `InputError`; `InfeasibleError` if no policy meets the threshold.
     """
     check_problem(problem)
     options, wrong = checked(options)

@@ -107,9 +107,9 @@ def design_sensors(
     """Which sensors to mute so that the best policy hides most, or which to place so that it hides least.
 
     For every fixed policy muting a sensor never lowers `H(Z|Y)`, so neither does it for the best of all policies: only designs
-    that the budget does not allow to extend are compared, each between the bounds of the game. Where there are more than
+    that the budget does not allow to extend are compared, each between the bounds of the game. If there are more than
     64 of them, sensors are chosen one after the other, each time the best next one, and the bound over all designs is that
-    of muting (or placing) all sensors. Designs under which no policy meets the constraints are left out. Where the bounds do
+    of muting (or placing) all sensors. Designs under which no policy meets the constraints are left out. If the bounds do
     not tell which design is best, for example after a short `time_limit`, `decided` is False and the summary says so.
 
     **Arguments:**
@@ -122,8 +122,8 @@ def design_sensors(
 
     Cost: one game for each design that is compared.
 
-    **Raises:** `InputError`, also where the order in which two sensors are muted matters; `InfeasibleError` if no policy meets
-    the constraints under any design; `TooLargeError` where a game is.
+    **Raises:** `InputError`, also if the order in which two sensors are muted matters; `InfeasibleError` if no policy meets
+    the constraints under any design; `TooLargeError` if a game is.
     """
     chosen = _checked(problem, budget, costs, goal, sensors, gap)
     check_constraints(problem)

@@ -136,7 +136,7 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
 
     Cost: about one search from many starts and twice `points` short ones.
 
-    **Raises:** `InputError`; `InfeasibleError` where no policy meets a threshold; `CheckpointError`.
+    **Raises:** `InputError`; `InfeasibleError` if no policy meets a threshold; `CheckpointError`.
     """
     check_problem(problem)
     options, wrong = checked(options)

@@ -51,7 +51,7 @@ def soft_policy(
 
     `V(s) = τ ln Σ_a exp(Q(s,a)/τ)`, `Q(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) V(s')`, `π(a|s) = exp((Q(s,a) − V(s))/τ)` over
     the available actions: the entropy-regularised objective of the paper's experiments. At τ = 0 the maximum is the
-    plain one and equally good actions share. As τ grows it nears the policy of the largest entropy: uniform where all
+    plain one and equally good actions share. As τ grows it nears the policy of the largest entropy: uniform if all
     states have as many actions, and else drawn to where there are more.
 
     **Arguments:**
@@ -62,9 +62,9 @@ def soft_policy(
       problem's decisions and terminal rewards and gives a `TimedPolicy`.
 
     Cost: `O(nnz(P))` a step; over an infinite horizon at most about `28 / (1 − γ)` steps, until the values are
-    proven right to 1e-12 of the largest that they could be (or to what rounding allows, where γ is very near 1).
+    proven right to 1e-12 of the largest that they could be (or to what rounding allows, if γ is very near 1).
 
-    **Raises:** `InputError`; also where several models may run and the agent does not know which, since the baseline
+    **Raises:** `InputError`; also if several models may run and the agent does not know which, since the baseline
     has no values to act on then.
     """
     discount = _check(problem, temperature, discount, horizon)
@@ -111,7 +111,7 @@ def soft_action_values(model: Model, temperature: float, discount: float) -> Flo
     F by γc, so the fixed point lies between `F(v) + γ/(1−γ) min d` and `F(v) + γ/(1−γ) max d`, for any v. Steps go on
     from `F(v)` less its middle: a constant changes no difference between states, so the width of the bracket falls by γ
     a step or faster, and small numbers round less. They end when half the width is 1e-12 of the largest value that
-    there could be; or where rounding stops it short of that: no narrower bracket in as many steps as should have cut
+    there could be; or when rounding stops it short of that: no narrower bracket in as many steps as should have cut
     it by e.
     """
     log_actions = float(soft_maximum(np.zeros(model.num_actions), 1.0))

@@ -50,7 +50,7 @@ def shape_of(env: Any, horizon: int, hidden: int, *, timed: bool) -> Shape:
     elif isinstance(seen, spaces.Box):
         states, width = 0, int(np.prod(seen.shape))
     else:
-        remedy = "wrap it by gymnasium.wrappers.FlattenObservation"
+        remedy = "wrap it with gymnasium.wrappers.FlattenObservation"
         raise InputError("train", [f"observations are {seen}, expected Discrete from 0 on, or a Box: {remedy}"])
     if isinstance(done, spaces.Discrete) and done.start == 0:
         return Shape(states, width, times, int(done.n), continuous=False, hidden=hidden)

@@ -15,7 +15,7 @@ from .observer import LearnedObserver
 
 
 class SurpriseReward(gymnasium.Wrapper):
-    """Pays `weight · (−log2 q(z|y))` at the end of each episode, beside the environment's own rewards.
+    """Pays `weight · (−log2 q(z|y))` at the end of each episode, besides the environment's own rewards.
 
     The observer learns from the episodes that end in all environments that share it. Train with any library, with as many
     copies in one process as you like, and judge the agent afterwards with fresh runs, as `veil.train` does: the observer

@@ -71,7 +71,7 @@ def train(
     - `evaluation_runs`: fresh runs, of which two thirds are for the fresh observer and one third is measured.
     - `hidden`: units of each layer; `rate` of learning, which falls to a tenth. `confidence` of the intervals.
     - `seed`: of everything. The same seed gives the same agent on the same machine, if the environment obeys its seeds.
-    - `checkpoint`: a file that is written every minute; `resume`: go on from it.
+    - `checkpoint`: a file that is written every minute; `resume`: continue from it.
     - `progress`: as for `veil.solve`.
 
     **Returns:** a `Trained`.
@@ -115,7 +115,7 @@ def _check(given: dict[str, Any]) -> None:
     if not (is_number(given["confidence"]) and 0 < given["confidence"] < 1):
         defects.add(f"confidence is {given['confidence']!r}, expected a probability between 0 and 1")
     if given["resume"] and given["checkpoint"] is None:
-        defects.add("resume needs checkpoint=…, the file to go on from")
+        defects.add("resume needs checkpoint=…, the file to continue from")
     defects.raise_if_any()
 
 

@@ -50,9 +50,9 @@ class Trained(Value):
 
     - `loss_bits`: the mean of `−log2 q(z|y)` in fresh runs, for an observer that was fitted to other fresh runs after training
       had ended, with its interval. It estimates the loss of this observer. It is no opacity: a better observer loses less.
-    - `prior_bits`: the entropy of the secret in these runs, what an observer loses who sees nothing.
+    - `prior_bits`: the entropy of the secret in these runs, the loss of an observer who sees nothing.
     - `expected_return`: the mean return of all fresh runs, with its interval; `min_return`, what was asked for.
-    - `opacity`, `true_return`: the values under the model of the problem; None where no problem was given.
+    - `opacity`, `true_return`: the values under the model of the problem; None if no problem was given.
     - `history`: an `Iteration` for each iteration that was recorded.
     - `num_episodes` that the training took; `evaluation_runs`; `confidence` of the intervals; `seed`; `notes`.
     - `shape`, `arrays`: the network, by name; `allowed`: `(S, A)`, the actions that can be taken, or None.
@@ -76,7 +76,7 @@ class Trained(Value):
 
     @property
     def feasible(self) -> bool:
-        """Whether the mean return of the fresh runs, or the true one where it is known, is at least `min_return`."""
+        """Whether the mean return of the fresh runs, or the true one if it is known, is at least `min_return`."""
         found = self.expected_return.value if self.true_return is None else self.true_return
         return self.min_return is None or found >= self.min_return
 
@@ -90,7 +90,7 @@ class Trained(Value):
     def policy(self) -> MarkovPolicy | TimedPolicy:
         """The agent as a policy of a problem whose states are those of the environment, in their order.
 
-        **Raises:** `InputError` where states or actions are not numbered.
+        **Raises:** `InputError` if states or actions are not numbered.
         """
         if not self.shape.states or self.shape.continuous:
             raise InputError("Trained.policy", ["the environment has continuous states or actions: use act"])

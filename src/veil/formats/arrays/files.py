@@ -56,14 +56,14 @@ def from_arrays(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Imported
 
     **Arguments:** `limit_bytes`: the largest total size of the arrays; a file may always hold 16 times its own size.
 
-    Nothing is unpickled. **Raises:** `ModelFileError` naming the array; `InputError` where the arrays are not a model.
+    Nothing is unpickled. **Raises:** `ModelFileError` naming the array; `InputError` if the arrays are not a model.
     """
     arrays, unknown = read_arrays(path, limit_bytes, _kinds_of)
     name = Path(path).name
     missing = [key for key in ("rewards", "initial") if key not in arrays]
     if missing:
         raise ModelFileError(path, f"it has no array {missing[0]!r}, expected one; it has {_listed(arrays)}")
-    notes = [f"array {key!r} is not known and was left out" for key in unknown]
+    notes = [f"array {key!r} is unknown and was left out" for key in unknown]
     if "discount" not in arrays:
         notes.append("no discount is given: 1 is assumed")
     transitions = _transitions(arrays, path)
@@ -148,11 +148,11 @@ def load_sparse(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> sp.csr_a
     needed = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}.get(kind)
     if needed is None:
         raise ModelFileError(
-            path, f"its format is {kind!r}, expected 'csr', 'csc' or 'coo' as scipy.sparse.save_npz writes"
+            path, f"its format is {kind!r}, expected 'csr', 'csc' or 'coo', as scipy.sparse.save_npz writes it"
         )
     for key in ("shape", "data", *needed):
         if key not in arrays:
-            raise ModelFileError(path, f"it has no array {key!r}, expected one as scipy.sparse.save_npz writes")
+            raise ModelFileError(path, f"it has no array {key!r}, expected one, as scipy.sparse.save_npz writes it")
     shape = arrays["shape"]
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
         raise ModelFileError(path, f"array 'shape' is {shape.tolist()!r:.60}, expected two sizes")

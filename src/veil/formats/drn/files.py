@@ -22,9 +22,9 @@ def from_drn(
     """The model in a DRN file of Storm (`storm … --exportbuild model.drn`).
 
     Actions are the labels of the choices. The observations of a POMDP become an observer that sees them from time 0 on.
-    Where Storm wrote the valuation of each state as a comment, variables can be used in expressions.
+    If Storm wrote the valuation of each state as a comment, variables can be used in expressions.
 
-    **Arguments:** `reward_model`: the rewards to use, where there are several; `discount`; `rescale`: a row whose sum misses
+    **Arguments:** `reward_model`: the rewards to use, if there are several; `discount`; `rescale`: a row whose sum misses
     1 by at most this is divided by its sum, and a note says so.
 
     Cost: linear in the file. **Raises:** `ModelFileError` naming the line; `InputError` on a wrong `reward_model`.

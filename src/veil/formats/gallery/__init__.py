@@ -62,7 +62,7 @@ def load(name: str, **options: object) -> "Problem":
     no threshold), `sees_initial`, `sees_actions`; `detection` and `false_alarm` of all its sensors; and the keys `time` and
     `agent_knows` of secrets that have them.
 
-    **Raises:** `InputError` for an unknown name or option, with those that are near, and for a value that does not fit.
+    **Raises:** `InputError` for an unknown name or option, with similar ones, and for a value that does not fit.
     """
     return _scenario(name, options).problem
 
@@ -78,7 +78,7 @@ def load_scenario(name: str, changes: Iterable[str] = ()) -> "Scenario":
 
 
 def open_scenario(text: str, changes: Iterable[str] = ()) -> "Scenario":
-    """The scenario of a file, or of the gallery where the text is `gallery:NAME`; `changes` as for `load_scenario`."""
+    """The scenario of a file, or of the gallery if the text is `gallery:NAME`; `changes` as for `load_scenario`."""
     from ..scenario import load as files_of_scenarios
 
     if text.startswith(GALLERY):

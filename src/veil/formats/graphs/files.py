@@ -46,7 +46,7 @@ def from_graph(graph: Any, *, edges: EdgeMeaning = "actions", discount: float = 
 
     The nodes are the states, named by `str(node)`. Edges with the same `action` out of a node are one action, which leads to
     their targets with their probabilities. Of edges without `action`, by default each is an action of its own, `to TARGET`;
-    with `edges="probabilities"` they are one action, `step`. A node without edges out of it stays where it is. If the edges
+    with `edges="probabilities"` they are one action, `step`. A node without outgoing edges stays in place. If the edges
     lead to more than 64 nodes, actions are `edge 1`, `edge 2`, … of each node instead.
 
     **Edge attributes:** `action`; `probability`, which sums to 1 in each action; or `weight`, relative, which is divided by its
@@ -74,7 +74,7 @@ def from_graph(graph: Any, *, edges: EdgeMeaning = "actions", discount: float = 
     read = _Graph([str(node) for node, _ in nodes], [data for _, data in nodes], links)
     if not graph.is_directed():
         read.edges += [(two, one, data) for one, two, data in links if one != two]
-        read.notes.append("the graph has no directions: each edge is walked both ways")
+        read.notes.append("the graph is undirected: each edge can be walked both ways")
     return _imported(read, dict(graph.graph), edges, discount, "graph")
 
 
@@ -154,7 +154,7 @@ def _transitions(
     going = {source for source, _ in groups}
     ends = [number for number in range(len(graph.names)) if number not in going]
     if ends:
-        graph.notes.append(f"{len(ends):,} nodes without edges out of them stay where they are, by the action {STAY!r}")
+        graph.notes.append(f"{len(ends):,} nodes without outgoing edges stay in place, with the action {STAY!r}")
     entries = [(graph.names[number], STAY, graph.names[number], 1.0) for number in ends]
     rewards: dict[tuple[str, str], float] = {}
     normalised = 0

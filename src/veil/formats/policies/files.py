@@ -12,13 +12,13 @@ from ..registry import can, find_format, suffixes
 def load_policy(path: str | Path, problem: Problem | None = None) -> Policy:
     """The policy in a file: safetensors, as `policy.save(path)` writes, or text, as `veil convert` writes (JSON, CSV).
 
-    **Arguments:** `problem`: where it is given, the rows and actions of a text are found in it by their names, in any
+    **Arguments:** `problem`: if it is given, the rows and actions of a text are found in it by their names, in any
     order, and a CSV file may be written by hand: lines `time,row,action,probability`.
 
-    The format goes by the extension; a file with any other extension is read as safetensors. Numbers are read to the last
+    The extension decides the format; a file with any other extension is read as safetensors. Numbers are read to the last
     bit.
 
-    **Raises:** `PolicyFileError` where the file is missing, damaged or not a policy, with the line; `InputError` where its
+    **Raises:** `PolicyFileError` if the file is missing, damaged or not a policy, with the line; `InputError` if its
     rows are missing, unknown or not distributions. Both name the file.
     """
     if can("read_policy", path):

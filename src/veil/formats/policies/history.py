@@ -84,7 +84,7 @@ class HistoryHeader(Part):
 def named_history(problem: Problem, policy: HistoryPolicy) -> tuple[dict[str, object], list[NamedTable]]:
     """The header of a history policy, as JSON holds it, and the tables.
 
-    **Raises:** `InputError` where the policy does not fit the problem.
+    **Raises:** `InputError` if the policy does not fit the problem.
     """
     follow(problem, policy)  # refuses a policy that does not fit
     together = apart(problem, policy.sees) if policy.views else None

@@ -21,11 +21,11 @@ def export_player(policy: Policy, problem: Problem, path: str | Path, *, model: 
     transitions, and of the secret only what the agent follows to act. It needs Python 3.8 and no library.
 
     **Arguments:** `policy`: any that an agent can execute on what the problem's own observer sees; `path`: the file, usually
-    `NAME.py`; `model`: the index of the model that runs, where the agent knows it.
+    `NAME.py`; `model`: the index of the model that runs, if the agent knows it.
 
     **Returns:** the path.
 
-    **Raises:** `InputError` where the policy does not fit the problem; `TooLargeError`; `PolicyFileError` where the file cannot
+    **Raises:** `InputError` if the policy does not fit the problem; `TooLargeError`; `PolicyFileError` if the file cannot
     be written.
     """
     document = player_document(problem, policy, model=model)

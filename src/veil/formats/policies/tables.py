@@ -131,7 +131,7 @@ class Row:
 def named_tables(problem: Problem, policy: TablePolicy) -> tuple[dict[str, object], list[NamedTable]]:
     """The header of a policy with tables, as JSON holds it, and the tables.
 
-    **Raises:** `InputError` where the policy does not fit the problem.
+    **Raises:** `InputError` if the policy does not fit the problem.
     """
     policy.check(problem)
     memory = policy.memory if isinstance(policy.memory, Memory) else None

@@ -259,7 +259,7 @@ def _object(text: str, path: str | Path) -> dict[str, object]:
         if len(found) < len(pairs):
             keys = [key for key, _ in pairs]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise PolicyFileError(f"{path}: the key {twice!r} is there twice in one object, expected once")
+            raise PolicyFileError(f"{path}: the key {twice!r} occurs twice in one object, expected once")
         return found
 
     try:

@@ -36,7 +36,7 @@ def from_pomdp(
       refuses it. (Rows within 1e-9 are used as given, as everywhere.)
     - `limit`: how many numbers transitions, observations and rewards may each expand to, wildcards written out.
 
-    Observations are of (action, next state), and there is none at time 0; they are of the state alone where the file
+    Observations are of (action, next state), and there is none at time 0; they are of the state alone if the file
     does not make them depend on the action. Rewards `R(a, s, s', o)` are averaged to `R(s, a)`; costs are negated.
 
     Cost: linear in the file and in what wildcards expand to. Nothing is executed.

@@ -38,7 +38,7 @@ def format_pomdp(model: Model, observer: Observer | None = None) -> tuple[str, t
     if observer is not None and observer.sees_first:
         notes.append("the observation at time 0 is left out: the format has none")
     if observer is not None and observer.sees_actions:
-        notes.append("that the observer sees the actions is left out: read the file with sees_actions=True")
+        notes.append("the format cannot say that the observer sees the actions: read the file with sees_actions=True")
     lines += ["", "start: " + _start(model, texts["states"]), ""]
     lines += _transitions(model, texts)
     if observer is not None:

@@ -7,7 +7,7 @@ FORMAT = Format(
     "PRISM programs, through Storm",
     read_model=later("veil.formats.prism.files:from_prism"),
     options={
-        "constants": "values of undefined constants, as N=4",
+        "constants": "values of undefined constants, such as N=4",
         "reward_model": "the rewards to use, if there are several",
     },
     extra="prism",

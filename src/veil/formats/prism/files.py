@@ -39,7 +39,7 @@ def from_prism(
     expressions: `.states_where("x=3 & door")`.
 
     **Arguments:** `constants`: values for undefined constants, as `{"N": 4}` or `"N=4"`; `reward_model`: the
-    reward structure to use, where there are several; `discount`; `time_limit` in seconds and `memory_limit` in GiB of the
+    reward structure to use, if there are several; `discount`; `time_limit` in seconds and `memory_limit` in GiB of the
     process in which Storm runs.
 
     Cost: half a second to start that process, that of Storm, and some 3 microseconds for each transition.

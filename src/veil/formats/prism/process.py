@@ -37,7 +37,7 @@ def build(path: str | Path, text: str, constants: str, time_limit: float, memory
     except subprocess.TimeoutExpired:
         raise _too_large(path, f"{time_limit:g} s", "time_limit", time_limit) from None
     except OSError as error:
-        raise ModelFileError(path, f"it cannot be handed to Storm: {reason(error)}") from None
+        raise ModelFileError(path, f"it cannot be passed to Storm: {reason(error)}") from None
     if isinstance(found, Flat):
         return found
     kind, words = found
@@ -87,7 +87,7 @@ def _answer(
 def _death(code: int) -> tuple[str, str]:
     """Why a process ended without an answer."""
     if code == -signal.SIGSEGV:
-        return child.STORM, "it crashed, as it does on expressions that are nested too deeply"
+        return child.STORM, "it crashed, which happens if expressions are nested too deeply"
     if code < 0:
         return child.STORM, f"it was ended by signal {signal.Signals(-code).name}"
     return child.STORM, f"it ended with exit code {code}"

@@ -39,7 +39,7 @@ class ProblemPart(Part):
         description="Where the problem came from: `gallery:NAME`, or a path from the result's folder. The problem itself is"
         " in `scenario.toml`."
     )
-    changes: list[str] = Field([], description="Values in place of that scenario's, as `horizon=20`, which --set gave.")
+    changes: list[str] = Field([], description="Values that --set changed in it, such as `horizon=20`.")
     states: int = Field(description="Number of states.")
     actions: int = Field(description="Number of actions.")
     observations: int = Field(description="Number of observations.")
@@ -56,7 +56,7 @@ class OpacityPart(Part):
     bits: Number = Field(description="H(Z|Y); the lower end of a bracket; the estimate of a sample.")
     lower: Number = Field(description="Proven lower bound.")
     upper: Number = Field(description="Proven upper bound.")
-    prior_bits: Number = Field(description="H(Z), before anything is seen.")
+    prior_bits: Number = Field(description="H(Z), before anything is observed.")
     leakage_bits: Number = Field(description="I(Z;Y), what the observer learns.")
     method: Literal["exact", "bracket", "sampled"] = Field(description="Method of computation.")
     num_sequences: int = Field(description="Number of observation sequences, possible or sampled.")
@@ -100,13 +100,13 @@ class ClassPart(Part):
     policy_class: str = Field(description="The class in words.")
     memory: str = Field(description="The class as options name it.")
     evaluation: Literal["exact", "bracket", "sampled"] = Field(description="How policies are evaluated.")
-    why: str = Field(description="Why they are evaluated so.")
-    starts: int = Field(description="Policies to begin from.")
-    rounds: list[list[int]] = Field(description="Iterations of each round, and the starts that stay after it.")
-    last: int = Field(description="The most iterations of the start that is left.")
+    why: str = Field(description="Why this evaluation was chosen.")
+    starts: int = Field(description="Number of starting policies.")
+    rounds: list[list[int]] = Field(description="Iterations of each round, and the number of starts kept after it.")
+    last: int = Field(description="Most iterations of the last start.")
     batch: int = Field(description="Sequences of the first gradients; 0 if gradients are exact.")
-    optimiser: str = Field(description="The optimiser of the start that is left.")
-    device: str = Field(description="What the search runs on.")
+    optimiser: str = Field(description="The optimiser of the last start.")
+    device: str = Field(description="The device of the search.")
 
 
 class PlanPart(Part):
@@ -115,7 +115,7 @@ class PlanPart(Part):
     of: ClassVar[type] = Plan
 
     method: str = Field(description="The method.")
-    time_limit: Number = Field(description="The seconds of the search that it was made for; null for no limit.")
+    time_limit: Number = Field(description="The time limit of the search in seconds; null for no limit.")
     classes: list[ClassPart] = Field(description="The classes that are searched one after the other.")
 
 
@@ -143,21 +143,21 @@ class AnswerPart(Part):
     doubts: list[str] = Field([], description="Why the answer may be far from the best, and what would help.")
     price_bits: Number = Field(description="The bits that one more unit of return would cost.")
     constraints: list[ConstraintPart] = Field([], description="Every constraint; that on the return is the first.")
-    pairs: list[PairPart] = Field([], description="The pairs beside the problem's own.")
+    pairs: list[PairPart] = Field([], description="The pairs besides the problem's own.")
     hide: str = Field("own", description="The pairs whose least hidden bits were maximised.")
     stationarity_bits: Number = Field(description="Gain of the best first-order change; near 0 at a local optimum.")
     iterations: int = Field(description="Number of iterations.")
     seconds: Number = Field(description="Duration of the search.")
     seed: int = Field(description="Random seed.")
     settings: dict[str, object] = Field(description="Further settings.")
-    basins: list[Number] = Field(description="Bits hidden in each of the different places where starts ended.")
+    basins: list[Number] = Field(description="Bits of the different policies at which starts ended.")
     mixture_gain_bits: Number = Field(
-        description="Bits that a private coin between the answer and others that the search met hides more, about."
+        description="About how many more bits a private coin between the answer and other policies hides."
     )
     repeatable: bool = Field(
         description="Whether the same plan and seed give this answer on any machine: no limit of time decided anything."
     )
-    plan: PlanPart | None = Field(description="The plan that the search followed; null if nothing was searched for.")
+    plan: PlanPart | None = Field(description="The plan that the search followed; null without a search.")
 
 
 class CertificatePart(Part):

@@ -170,7 +170,7 @@ def save_solution(folder: str | Path, solution: Solution, scenario: str | None) 
     """`Solution.save`: the result folder of a solution that knows its problem."""
     problem = solution.problem
     if problem is None:
-        raise InputError("solution", ["it does not know its problem, which only veil.solve tells it: use write_result"])
+        raise InputError("solution", ["it has no problem, which only veil.solve records: use write_result"])
     check_writable(folder)
     write_result(folder, problem, solution, Origin(scenario))
 
@@ -205,7 +205,7 @@ def check_rerun(folder: str | Path, question: Mapping[str, object]) -> None:
     known |= {name: getattr(answer, name) for name in ("goal", "objective", "method")}
     other = [name for name, value in known.items() if value is not None and question.get(name, value) != value]
     if other:
-        words = f"it has the result of another run, with another {' and '.join(other)}"
+        words = f"it holds the result of another run, with another {' and '.join(other)}"
         raise InputError(str(folder), [f"{words}: choose a folder with -o, or pass --force to replace it"])
 
 

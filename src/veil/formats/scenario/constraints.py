@@ -55,7 +55,7 @@ def read_constraints(tables: Sequence[ConstraintTable], model: ScenarioModel, de
         if table.formula is None:
             for key in ("labels", "agent_knows"):
                 if getattr(table, key):
-                    part.add("found without a formula, to which it belongs", key)
+                    part.add("found without a formula, expected one", key)
         elif table.reward is not None:
             part.add("found beside a formula, expected one of them: make two [[constraints]]", "reward")
         if len(table.labels) * model.model.num_states > MOST_WORK:

@@ -61,7 +61,7 @@ def _write(text: str, wanted: Mapping[str, object], place: tuple[str, ...], valu
     if value is None:
         return _without(text, found, place)
     if isinstance(value, Mapping) and place in found.tables:
-        raise VeilError(f"{'.'.join(place)} is a table of its own: change its keys one by one")
+        raise VeilError(f"{'.'.join(place)} is a separate table: change its keys one by one")
     return _with(text, found, place, value)
 
 

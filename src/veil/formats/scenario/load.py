@@ -295,7 +295,7 @@ class _Reader:
             for number, other in enumerate(self._models[1:], 1):
                 if not _same_observer(first, other):
                     differs = "its observer differs from that of entry 1"
-                    self._defects.add(f"{differs}, expected one for all: say it in [observer]", "models", number)
+                    self._defects.add(f"{differs}, expected one for all: give it in [observer]", "models", number)
         found = [read_observer(table, first, self.tables.horizon, self._defects.under("observer"))]
         for number, one in enumerate(self.tables.observers):
             found.append(
@@ -353,7 +353,7 @@ class _Reader:
         if not (table.model_fields_set - {"sees"} or table.model_extra):
             return table.sees or "state"
         if table.sees is not None:
-            part.add("found beside sensors of its own, expected one of them", "sees")
+            part.add("found beside the agent's sensors, expected one of them", "sees")
             return None
         return read_observer(table, first, self.tables.horizon, part, further=True)
 

@@ -269,4 +269,4 @@ def _note_missing(filled: np.ndarray, model: ScenarioModel, defects: Defects) ->
     for a, s in np.argwhere(~filled)[:21].tolist():
         after = f" after {model.model.actions[a]!r}" if len(filled) > 1 else ""
         row = f"{model.model.states[s]!r}{after}"
-        defects.add(f"says nothing of state {row}: give its row, or the observation rest for all others")
+        defects.add(f"has no row for state {row}: give it, or the observation rest for all others")

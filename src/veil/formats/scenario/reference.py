@@ -13,12 +13,16 @@ from .solve_table import memory_form
 from .text import MOST_BYTES
 from .types import Table
 
-_TABLES: tuple[tuple[str, type[Table]], ...] = (
+# Kinds of one thing share a section.
+_KINDS: dict[str, dict[str, type[Table]]] = {
+    "`[secret]`": {kind: forms.secret_form(kind) for kind in SECRETS.builtin},
+    "`[solve.memory]`": {kind: memory_form(kind) for kind in MEMORIES.builtin},
+}
+_TABLES: tuple[tuple[str, type[Table] | None], ...] = (
     ("The top of the file", forms.ScenarioFile),
     ("`[grid]`", forms.Grid),
     ("`[grid.sensors.CHARACTER]`", forms.DrawnSensor),
-    ("`disc` of a sensor", forms.DiscShape),
-    ("`cone` of a sensor", forms.ConeShape),
+    ("`disc` and `cone` of a sensor", forms.ConeShape),
     ("`[[grid.starts]]`", forms.StartCell),
     ("`[[grid.goals]]`", forms.GoalCell),
     ("`[graph]`", forms.Graph),
@@ -30,7 +34,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[observer]`, `[[observers]]`", forms.ObserverTable),
     ("`[agent]`", forms.AgentTable),
     ("`[observer.sensors.NAME]`", forms.StateSensor),
-    *((f'`[secret]` with `kind = "{kind}"`', forms.secret_form(kind)) for kind in SECRETS.builtin),
+    ("`[secret]`", None),
     ("`[[rewards.NAME]]`", forms.NamedReward),
     ("`[[constraints]]`", forms.ConstraintTable),
     ("`[[pairs]]`", forms.PairTable),
@@ -38,19 +42,21 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[masks]`", forms.MasksTable),
     ("`[querying]`", forms.QueryingTable),
     ("`[solve]`", forms.Settings),
-    *((f"`[solve.memory]` with `{kind}`", memory_form(kind)) for kind in MEMORIES.builtin),
+    ("`[solve.memory]`", None),
 )
 
 _HEAD = f"""# Scenario files
 
 <!-- Written by `python -m veil.formats.scenario.reference` from formats/scenario/schema.py: edit that file instead. -->
 
-A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`, `[graph]` or `[file]`), an observer
-(`[observer]`), what it wants to know (`[secret]`), the number of decisions (`horizon`) and a threshold on the return
-(`min_return`); further constraints (`[[constraints]]`), secrets and observers (`[[pairs]]`); and, in `[solve]`, options of the
-solver.
-`veil.load("scenario.toml")` gives the problem; the JSON schema, for editors, is printed by `veil show schema`.
-Nothing in a file is executed. Unknown keys are refused.
+A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`, `[graph]` or `[file]`), an observer,
+a secret, the number of decisions and a threshold on the return. `veil.load` reads it, and `veil show schema` prints
+the JSON schema for editors. Nothing in a file is executed, and unknown keys are refused. To start:
+
+```console
+$ veil new patrol
+$ veil inspect patrol.toml
+```
 
 ```toml
 horizon = 6
@@ -71,17 +77,19 @@ detection = 0.9
 kind = "last_state"
 ```
 
-**States** are given as a name, `"vault"`, or an index; as a list of them; in a grid by their names `r0c0`, … or by a
-character of the drawing, `{{ drawn = "L" }}`; or by an expression, `{{ where = "x=3 & door=open" }}`, over the variables of
-the states: those of a PRISM program or DRN file, `row` and `column` in a grid, `x` and `y` in metres in one with a
-`cell_size`, and everywhere `state` and `index`. Zones of the legend are labels there, in quotes: `{{ where = '"vault"' }}`.
+**In the tables** a value in brackets is the default, and keys marked * are required.
 
-**Weights** (of starts, of models) are relative: they are divided by their sum unless they sum to 1.
+**States** are a name, `"vault"`, an index, or a list of them. In a grid they are `r0c0`, … or a character of the
+drawing, `{{ drawn = "L" }}`. An expression, `{{ where = "x=3 & door=open" }}`, may use the variables of a PRISM
+program or DRN file; in a grid `row` and `column`, or with a `cell_size` `x` and `y` in metres; and everywhere `state`
+and `index`. Zones of the legend are labels, in quotes: `{{ where = '"vault"' }}`.
 
-**Limits**: a file has at most {MOST_BYTES:,} bytes; a grid {forms.MOST_CELLS:,} cells; a graph {MOST_STATES:,} states,
-{MOST_ACTIONS:,} actions and {MOST_TRANSITIONS:,} transitions; an observer's table {MOST_EMISSIONS:,} numbers, and independent
-sensors {MOST_READINGS:,} combinations of readings; the horizon is at most {forms.MOST_DECISIONS:,}. Put larger models
-into a `[file]`. Model files must be inside the scenario's folder, with symbolic links resolved, unless the caller allows more.
+**Weights** are relative: they are divided by their sum.
+
+**Limits**: {MOST_BYTES:,} bytes; a grid of {forms.MOST_CELLS:,} cells; a graph of {MOST_STATES:,} states,
+{MOST_ACTIONS:,} actions and {MOST_TRANSITIONS:,} transitions; an observer's table of {MOST_EMISSIONS:,} numbers, and
+{MOST_READINGS:,} combinations of independent readings; a horizon of {forms.MOST_DECISIONS:,}. Put larger models into
+a `[file]` in the scenario's folder.
 """
 
 
@@ -90,31 +98,77 @@ def reference() -> str:
     schema = forms.schema()
     parts = [_HEAD]
     for heading, form in _TABLES:
+        if form is None:
+            parts.append(f"## {heading}\n\n{_kinds(schema, _KINDS[heading])}")
+            continue
         table = schema if form is forms.ScenarioFile else schema["$defs"][form.__name__]
         if form is forms.AgentTable:  # its other keys are those of an observer
             table = table | {"properties": {"sees": table["properties"]["sees"]}}
-        parts.append(f"## {heading}\n\n{inspect.cleandoc(form.__doc__ or '')}\n\n{_rows(table)}")
+        words = inspect.cleandoc(form.__doc__ or "")
+        if form is forms.Settings:  # what the options mean is in the reference of `veil.solve`
+            parts.append(f"## {heading}\n\n{words} [Plan a policy](planning.md) and `help(veil.solve)` explain them.\n\n{_values(table)}")
+            continue
+        parts.append(f"## {heading}\n\n{words}\n\n{_rows(table)}")
     return "\n".join(parts)
 
 
+def _kinds(schema: JsonSchemaValue, kinds: dict[str, type[Table]]) -> str:
+    """What each kind is, with the names of its keys; then each key once, with its kinds if it differs between them."""
+    lines = ["| kind | what it is | keys |", "|---|---|---|"]
+    meanings: dict[str, dict[str, list[str]]] = {}
+    for kind, form in kinds.items():
+        table = schema["$defs"][form.__name__]
+        keys = [key for key in table["properties"] if key != "kind"]
+        lines.append(f"| `{kind}` | {_cell(_words(form))} | {', '.join(_name(table, key) for key in keys)} |")
+        for key in keys:
+            field = table["properties"][key]
+            cells = f"| {_cell(_value(field))} | {_cell(field.get('description', ''))} |"
+            meanings.setdefault(key, {}).setdefault(cells, []).append(f"`{kind}`")
+    rows = [
+        f"| `{key}`{' of ' + ', '.join(owners) if len(cells) > 1 else ''} {text}"
+        for key, cells in meanings.items()
+        for text, owners in cells.items()
+    ]
+    return "\n".join([*lines, "", *_HEADER, *rows]) + "\n"
+
+
+def _words(form: type[Table]) -> str:
+    return " ".join(inspect.cleandoc(form.__doc__ or "").split())
+
+
+def _name(table: JsonSchemaValue, key: str) -> str:
+    return f"`{key}`{'*' if key in table.get('required', ()) else ''}"
+
+
+_HEADER = ("| key | value | meaning |", "|---|---|---|")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def _rows(table: JsonSchemaValue) -> str:
-    lines = ["| key | form | default | meaning |", "|---|---|---|---|"]
+    lines = list(_HEADER)
     for key, field in table["properties"].items():
-        needed = key in table.get("required", ())
-        default = "required" if needed else _default(field)
-        cells = (f"`{key}`", _form(field), default, field.get("description", ""))
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append(f"| {_name(table, key)} | {_cell(_value(field))} | {_cell(field.get('description', ''))} |")
     return "\n".join(lines) + "\n"
 
 
-def _default(field: JsonSchemaValue) -> str:
+def _values(table: JsonSchemaValue) -> str:
+    rows = [f"| {_name(table, key)} | {_cell(_value(field))} |" for key, field in table["properties"].items()]
+    return "\n".join(["| key | value |", "|---|---|", *rows]) + "\n"
+
+
+def _value(field: JsonSchemaValue) -> str:
+    """The form of a value, with its default in brackets."""
     value = field.get("default")
     if value is None or value in ([], {}, ""):
-        return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else repr(value).replace(chr(39), chr(34))}`"
+        return _form(field)
+    word = str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
+    return f"{_form(field)} ({word if isinstance(value, bool) else f'`{word}`'})"
 
 
-_TYPES = {"boolean": "true or false", "integer": "whole number", "number": "number", "string": "text"}
+_TYPES = {"boolean": "boolean", "integer": "integer", "number": "number", "string": "text"}
 
 
 def _form(field: JsonSchemaValue) -> str:
@@ -143,7 +197,7 @@ def _range(field: JsonSchemaValue) -> str:
     if above is not None:
         return f" above {above:g}"
     if low is not None and high is not None:
-        return f" from {low:,} to {high:,}" if high < 10**12 else f", {low:,} or more"
+        return f", {low:,} to {high:,}" if high < 10**12 else f", {low:,} or more"
     return f", {low:,} or more" if low is not None else ""
 
 

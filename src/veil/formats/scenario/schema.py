@@ -70,19 +70,13 @@ class DrawnSensor(Table):
     """A sensor of a grid. The key is the character that marks its range in the drawing, or with a shape any name."""
 
     name: Name | None = Field(
-        None, description="Name in the observations; the character by default. It has no `+` and is not `0`."
+        None, description="Name in the observations, without `+` and not `0`; by default the character."
     )
-    detection: Probability = Field(0.9, description="Probability of a report when the agent is in range.")
-    false_alarm: Probability = Field(0.0, description="Probability of a report when the agent is not in range.")
-    cells: list[Cell] = Field(
-        [], description="Cells of its range in addition to those drawn. A range may include walls."
-    )
-    disc: DiscShape | None = Field(
-        None, description="A disc that it covers: `{ centre = [x, y], radius = … }`, with `edge` and `through_walls`."
-    )
-    cone: ConeShape | None = Field(
-        None, description="A cone that it covers: a disc with `direction` and `angle`, in degrees."
-    )
+    detection: Probability = Field(0.9, description="Probability of a report if the agent is in range.")
+    false_alarm: Probability = Field(0.0, description="Probability of a report if it is not.")
+    cells: list[Cell] = Field([], description="Cells of its range besides those drawn.")
+    disc: DiscShape | None = Field(None, description="A disc that it covers: `{ centre = [x, y], radius = … }`.")
+    cone: ConeShape | None = Field(None, description="A cone that it covers: a disc with `direction` and `angle`.")
 
 
 class GoalCell(Table):
@@ -96,7 +90,7 @@ class StartCell(Table):
     """A start of a grid, given by its cell."""
 
     cell: Cell = Field(description="The cell.")
-    weight: Weight = Field(1.0, description="Its probability relative to the weights of the other starts.")
+    weight: Weight = Field(1.0, description="Its probability relative to the other starts.")
 
 
 class Grid(Table):
@@ -110,64 +104,56 @@ class Grid(Table):
 
     drawing: str | None = Field(None, description="The grid, one line per row.")
     rows: Annotated[int, Field(ge=1, le=MOST_CELLS)] | None = Field(
-        None, description="Number of rows, without a drawing."
+        None, description="Number of rows, if there is no drawing."
     )
-    columns: Annotated[int, Field(ge=1, le=MOST_CELLS)] | None = Field(
-        None, description="Number of columns, without a drawing."
-    )
+    columns: Annotated[int, Field(ge=1, le=MOST_CELLS)] | None = Field(None, description="Number of columns, likewise.")
     legend: dict[str, Meaning] = Field(
         {},
         max_length=500,
-        description="Meanings of further characters: one of the words floor, wall, start, goal, secret, absorbing, or the"
-        " character of a sensor; several in a list; with a `reward` for goals or a `weight` for starts,"
-        ' `{ is = "goal", reward = 0.5 }`, and the name of a `zone`, a label of expressions.',
+        description="Meanings of further characters: floor, wall, start, goal, secret, absorbing, or the character of"
+        " a sensor; several in a list; in a table also a `reward` of goals, a `weight` of starts, or a"
+        ' `zone`, a label of expressions: `{ is = "goal", reward = 0.5 }`.',
     )
     sensors: dict[str, DrawnSensor] = Field(
-        {}, max_length=MOST_SENSORS, description="The sensors, by the character that marks their range, or by name."
+        {}, max_length=MOST_SENSORS, description="The sensors, by character or name."
     )
     readings: Literal["independent", "single"] = Field(
         "independent",
-        description='`"independent"`: sensors report independently; an observation is the set of those that report, such as'
-        ' `w+e`, or `0` for none. `"single"`: at most one sensor reports per step; ranges must not overlap.',
+        description='`"independent"`: an observation is the set of sensors that report, such as `w+e`, or `0` for'
+        ' none. `"single"`: at most one reports per step; ranges must not overlap.',
     )
-    walls: list[Cell] = Field([], description="Walls in addition to those drawn.")
-    starts: list[StartCell] = Field([], description="Starts in addition to those drawn, whose weight is 1.")
-    goals: list[GoalCell] = Field([], description="Goals in addition to those drawn.")
-    secrets: list[Cell] = Field([], description="Secret cells in addition to those drawn.")
-    absorbing: list[Cell] = Field([], description="Absorbing cells in addition to those drawn.")
+    walls: list[Cell] = Field([], description="Walls besides those drawn.")
+    starts: list[StartCell] = Field([], description="Starts besides those drawn, whose weight is 1.")
+    goals: list[GoalCell] = Field([], description="Goals besides those drawn.")
+    secrets: list[Cell] = Field([], description="Secret cells besides those drawn.")
+    absorbing: list[Cell] = Field([], description="Absorbing cells besides those drawn.")
     goal_reward: Finite = Field(1.0, description="Paid for each decision taken in a drawn goal.")
-    goals_pay_last: bool = Field(False, description="Whether the last state pays the same rewards as well.")
+    goals_pay_last: bool = Field(False, description="Whether the last state pays too.")
     cell_size: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
-        None, description="Side of a cell in metres; then shapes of sensors are in metres, x to the right and y up."
+        None, description="Side of a cell in metres; shapes of sensors are then in metres, x to the right and y up."
     )
     origin: Position | None = Field(
-        None, description="Position `[x, y]` of the lower left corner, with `cell_size`; `[0, 0]` by default."
+        None, description="Position of the lower left corner in metres; `[0, 0]` by default."
     )
-    yaw: Finite | None = Field(
-        None, description="How far the grid is turned counterclockwise about its origin, in radians, with `cell_size`."
-    )
+    yaw: Finite | None = Field(None, description="Counterclockwise rotation about the origin, in radians.")
     slip: float = Field(0.1, ge=0, le=0.5, description="Probability of slipping to each side. `stay` does not slip.")
     stay: bool = Field(True, description="Whether there is an action that stays in place.")
-    discount: Probability = Field(1.0, description="Discount factor of a reward one step later.")
+    discount: Probability = Field(1.0, description="Discount factor per step.")
 
 
 class Graph(Table):
     """A model with named states and a list of transitions. An action without entries for a state is not available there."""
 
-    states: list[Name] | None = Field(
-        None, description="The states in order; by default the order in which the transitions name them."
-    )
-    actions: list[Name] | None = Field(
-        None, description="The actions in order; by default the order in which the transitions name them."
-    )
+    states: list[Name] | None = Field(None, description="The states in order; by default as the transitions name them.")
+    actions: list[Name] | None = Field(None, description="The actions in order, likewise.")
     transitions: list[Transition] = Field(
         [],
         description='Entries `["state", "action", "next state"]`, `["state", "action", "next state", probability]` or'
-        ' `["state", "action", { "next state" = probability, … }]`. The probabilities of a (state, action) pair sum to 1.',
+        ' `["state", "action", { "next state" = probability, … }]`.',
     )
     initial: Start | None = Field(
         None,
-        description="Start: a state, a list of states (equally likely), or a table of probabilities that sum to 1.",
+        description="Start: a state, several (equally likely), or a table of probabilities.",
     )
     rewards: dict[Name, Reward] = Field(
         {}, description="Paid for each decision: `state = number`, or `state = { action = number }`; 0 by default."
@@ -175,57 +161,53 @@ class Graph(Table):
     terminal_rewards: dict[Name, Finite] = Field(
         {}, description="Paid once for the last state: `state = number`; 0 by default."
     )
-    discount: Probability = Field(1.0, description="Discount factor of a reward one step later.")
+    discount: Probability = Field(1.0, description="Discount factor per step.")
 
 
 class PaidStates(Table):
     """A reward in a model that comes from a file."""
 
     states: States = Field(description="The states in which it is paid.")
-    action: Name | None = Field(None, description="The action for which it is paid; every action by default.")
+    action: Name | None = Field(None, description="The action that it is paid for; by default all.")
     reward: Finite = Field(description="Paid for each decision taken there.")
 
 
 class NamedReward(Table):
     """A part of a further reward, `[[rewards.NAME]]`; the parts of one name add up. Constraints use it by its name."""
 
-    states: States | None = Field(None, description="The states in which it is paid; all by default.")
-    action: Name | None = Field(None, description="The action for which it is paid; every action by default.")
+    states: States | None = Field(None, description="The states in which it is paid; by default all.")
+    action: Name | None = Field(None, description="The action that it is paid for; by default all.")
     reward: Finite = Field(description="Paid for each decision taken there.")
-    last: bool = Field(False, description="Whether it is paid once, for the last state, instead.")
+    last: bool = Field(False, description="Whether it is paid once for the last state instead.")
 
 
 class ConstraintTable(Table):
     """A bound on an expected return, or with `formula` on the probability that a formula holds of the run."""
 
-    min: Threshold | None = Field(
-        None, description="Least value: a number, or a percentage of the way from the smallest to the largest value."
-    )
+    min: Threshold | None = Field(None, description="Least value: a number, or a percentage of the range of values.")
     max: Threshold | None = Field(None, description="Largest value, likewise.")
     reward: Name | None = Field(None, description="Which reward: a name in `[[rewards.NAME]]`; the model's by default.")
     formula: Annotated[str, Field(min_length=1, max_length=10_000)] | None = Field(
-        None, description="The formula whose probability is bounded, in linear temporal logic on finite runs."
+        None, description="The formula whose probability is bounded."
     )
     labels: dict[Name, States] = Field(
         {}, max_length=1000, description="Where a proposition of the formula is true: `name = states`."
     )
-    agent_knows: bool = Field(
-        False, description="Whether the policy may depend on the state of the formula's automaton."
-    )
+    agent_knows: bool = Field(False, description="Whether the policy may depend on the formula's automaton.")
 
 
 class MasksTable(Table):
     """The agent also chooses, with each action, which sensor of the observer is masked in the next step, or none."""
 
     sensors: Annotated[list[Name], Field(min_length=1, max_length=MOST_SENSORS)] | None = Field(
-        None, description="The sensors that can be masked; all of them by default."
+        None, description="The sensors that can be masked; by default all."
     )
     costs: dict[Name, Annotated[Finite, Field(ge=0)]] = Field(
         {},
         max_length=MOST_SENSORS,
-        description="What a decision to mask costs: `sensor = number`, 0 by default. The reward `masking` adds them up.",
+        description="Cost of a decision to mask: `sensor = number`; the reward `masking` adds them up.",
     )
-    keep_discount: Probability = Field(1.0, description="Factor on the cost of keeping the mask that is in force.")
+    keep_discount: Probability = Field(1.0, description="Factor on the cost of keeping the same mask.")
     visible: bool = Field(True, description="Whether the observer sees which sensor is masked.")
 
 
@@ -236,21 +218,21 @@ class QueryingTable(Table):
 
     walker: str = Field(
         "uniform",
-        description='The policy of the one who is observed: `"uniform"`, or the file of a policy.',
+        description='The policy of the observed agent: `"uniform"`, or a policy file.',
         max_length=4096,
     )
     queries: str | None = Field(
         None,
-        description="The file of a known policy of queries, which was found in the problem without this key.",
+        description="A policy file of queries, found in the problem without this key.",
         max_length=4096,
     )
     sensors: Annotated[list[Name], Field(min_length=1, max_length=MOST_SENSORS)] | None = Field(
-        None, description="The sensors that can be asked; all of the observer by default."
+        None, description="The sensors that can be asked; by default all."
     )
     costs: dict[Name, Annotated[Finite, Field(ge=0)]] = Field(
         {},
         max_length=MOST_SENSORS,
-        description="What a query costs: `sensor = number`, 0 by default. The reward `querying` adds them up.",
+        description="Cost of a query: `sensor = number`; the reward `querying` adds them up.",
     )
 
 
@@ -267,13 +249,11 @@ class ModelFile(Table):
     path: str = Field(
         min_length=1,
         max_length=1000,
-        description="The file, relative to the scenario's folder; it must be inside that folder.",
+        description="The file, inside the scenario's folder.",
     )
     constants: dict[Name, Constant] = Field({}, description="Constants of a PRISM program: `N = 5`.")
-    reward_model: Name | None = Field(None, description="Name of the rewards to use, of a PRISM program or DRN file.")
-    options: dict[Name, Constant] = Field(
-        {}, description="Further options of the file's format; `veil show formats` lists them."
-    )
+    reward_model: Name | None = Field(None, description="The rewards to use of a PRISM program or DRN file.")
+    options: dict[Name, Constant] = Field({}, description="Further options of the format (`veil show formats`).")
     initial: Start | None = Field(None, description="Start, instead of the file's; as in `[graph]`.")
     rewards: list[PaidStates] | None = Field(None, description="Rewards, instead of the file's; they add up.")
     terminal_rewards: list[FinalStates] | None = Field(None, description="Rewards of the last state; they add up.")
@@ -287,11 +267,9 @@ class OneOfSeveral(Table):
     models have in common is given once. States, actions, walls and sensors must be the same for all models.
     """
 
-    name: Name | None = Field(
-        None, description="The name of this value of the secret; `model 0`, `model 1`, … by default."
-    )
+    name: Name | None = Field(None, description="The name of this value of the secret; by default `model 0`, ….")
     weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        None, description="Its probability relative to the weights of the others; for all models or for none."
+        None, description="Its probability relative to the others; for all models or none."
     )
     grid: Grid | None = Field(None, description="Differences from `[grid]`.")
     graph: Graph | None = Field(None, description="Differences from `[graph]`.")
@@ -302,8 +280,8 @@ class StateSensor(Table):
     """A sensor over states, for models that are not drawn. The key is its name in the observations."""
 
     states: States = Field(description="Its range.")
-    detection: Probability = Field(0.9, description="Probability of a report when the agent is in range.")
-    false_alarm: Probability = Field(0.0, description="Probability of a report when the agent is not in range.")
+    detection: Probability = Field(0.9, description="Probability of a report if the agent is in range.")
+    false_alarm: Probability = Field(0.0, description="Probability of a report if it is not.")
 
 
 class ObserverTable(Table):
@@ -316,9 +294,7 @@ class ObserverTable(Table):
     model_config = ConfigDict(extra="allow")  # whose names `read_features` checks
 
     sees_actions: bool = Field(False, description="Whether the observer also sees each action.")
-    sees_initial: bool = Field(
-        True, description="Whether it receives an observation at time 0, or the first one at time 1."
-    )
+    sees_initial: bool = Field(True, description="Whether it receives an observation at time 0.")
     sensors: dict[Name, StateSensor] = Field({}, max_length=MOST_SENSORS, description="Sensors over states, by name.")
     readings: Literal["independent", "single"] = Field("independent", description="For `sensors`, as in `[grid]`.")
     emissions: dict[Name, Emission] | None = Field(
@@ -327,36 +303,34 @@ class ObserverTable(Table):
     )
     action_emissions: dict[Name, dict[Name, Emission]] | None = Field(
         None,
-        description="What each action emits with the state that it led to: `action.state = …`. There is then an observation"
-        " at time 0 only if `emissions_at` has one.",
+        description="What each action emits with the state that it led to: `action.state = …`. There is no"
+        " observation at time 0, unless `emissions_at` has one.",
     )
     variables: Annotated[list[Name], Field(max_length=16)] | None = Field(
-        None, description="In a model with variables: the observer sees the values of these, as `x=3, door=open`."
+        None, description="The variables that the observer sees, as `x=3, door=open`."
     )
     observations: list[Name] | None = Field(
-        None, description="The observations in order; by default the order in which they are named."
+        None, description="The observations in order; by default as they are named."
     )
     rest: Name | None = Field(
         None,
-        description="The observation that receives what a row of emissions lacks to 1, and all of a row that is missing.",
+        description="The observation that gets the missing probability of a row, or all of a missing row.",
     )
-    silent: Name | None = Field(None, description="The observation that means that no sensor reports.")
+    silent: Name | None = Field(None, description="The observation if no sensor reports.")
     times: Times | None = Field(
         None,
-        description="When observations are received; at all other times it is the silent one, or a further one called"
-        " `unobserved`. By default at all times.",
+        description="When observations are received; at other times it is the silent one, or `unobserved`. By default"
+        " always.",
     )
     emissions_at: dict[Name, dict[Name, Emission]] = Field(
         {},
         max_length=1000,
-        description="Other `emissions` at single times: `[observer.emissions_at.3]` holds at time 3,"
-        " `[observer.emissions_at.end]` at the last. With `action_emissions`: what states emit at time 0.",
+        description="Other `emissions` at single times, `3` or `end`. With `action_emissions`: what states emit at"
+        " time 0.",
     )
-    untimed: bool = Field(
-        False, description="Whether silent steps are erased: the observer does not know when the others came."
-    )
+    untimed: bool = Field(False, description="Whether the observer has no clock: silent steps are erased.")
     mutes: dict[Name, dict[Name, Name]] = Field(
-        {}, description="For each sensor, what its reports turn into when it is switched off: `sensor.observation = …`."
+        {}, description="What the reports of a sensor become if it is switched off: `sensor.observation = …`."
     )
 
 
@@ -365,8 +339,7 @@ class AgentTable(ObserverTable):
 
     sees: Sight | None = Field(
         None,
-        description="Its state; its state and what the observer receives; or only what the observer receives."
-        ' By default `"state"`.',
+        description='What it sees; by default `"state"`.',
     )
 
 
@@ -401,42 +374,35 @@ class BeliefTable(Table):
 
     policy: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
         "uniform",
-        description='The policy that it assumes: `"uniform"`, all available actions equally likely, or a policy file inside the'
-        " scenario's folder.",
+        description='The policy that it assumes: `"uniform"`, or a policy file inside the scenario\'s folder.',
     )
     observer: ObserverTable | None = Field(
-        None, description="The sensors that it assumes, with the same observations; those that it has by default."
+        None, description="The sensors that it assumes, with the same observations; by default those that it has."
     )
-    grid: Grid | None = Field(None, description="Differences of the model that it assumes from `[grid]`.")
+    grid: Grid | None = Field(None, description="Differences of the assumed model from `[grid]`.")
     graph: Graph | None = Field(None, description="Differences from `[graph]`.")
     file: ModelFile | None = Field(None, description="Differences from `[file]`.")
-    doubt: Probability = Field(
-        0.0, description="ε, with which it hedges: its rule is (1 − ε) q + ε / number of values of the secret."
-    )
+    doubt: Probability = Field(0.0, description="ε: its rule is (1 − ε) q + ε / number of values of the secret.")
 
 
 class PairTable(Table):
     """A further secret or observer over the same model, with bounds on what is hidden of the one from the other."""
 
-    name: Name = Field(
-        description='By which results and options call it; not `"own"`, which is `[secret]` and `[observer]`.'
-    )
+    name: Name = Field(description='Its name; `"own"` is taken, for `[secret]` and `[observer]`.')
     observer: ObserverTable | None = Field(
         None,
-        description="Its observer, as `[observer]`, without the sensors of the grid; that of the problem by default.",
+        description="Its observer, without the sensors of the grid; by default that of the problem.",
     )
-    secret: dict[str, object] | None = Field(
-        None, description="Its secret, as `[secret]`; that of the problem by default."
-    )
+    secret: dict[str, object] | None = Field(None, description="Its secret; by default that of the problem.")
     min: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         None, description="Bits that must stay hidden."
     )
     max: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        None, description="Bits that may stay hidden at most, of a secret that this observer is to learn."
+        None, description="Bits that may stay hidden at most, if this observer is to learn the secret."
     )
     belief: BeliefTable | None = Field(
         None,
-        description="What the observer assumes, if it may be wrong; its loss then replaces the hidden bits.",
+        description="What the observer assumes, if it may be wrong; its loss replaces the hidden bits.",
     )
 
 
@@ -461,11 +427,11 @@ class ScenarioFile(Table):
     horizon: int = Field(ge=0, le=MOST_DECISIONS, description="The number of decisions T; states are s_0 … s_T.")
     min_return: Threshold | None = Field(
         None,
-        description='Threshold on the expected return: a number, or a percentage such as `"80%"`, of the way from the smallest'
-        " to the largest attainable return. Without it there is no threshold.",
+        description="Threshold on the expected return: a number, or a percentage of the range of returns such as"
+        ' `"80%"`. By default none.',
     )
     return_over: Literal["horizon", "infinite"] = Field(
-        "horizon", description="Return over the horizon, or over an infinite horizon (discount below 1)."
+        "horizon", description="Over the horizon, or over an infinite one (discount below 1)."
     )
     grid: Grid | None = Field(None, description="The model as a grid.")
     graph: Graph | None = Field(None, description="The model as a graph.")
@@ -479,20 +445,20 @@ class ScenarioFile(Table):
     observer: ObserverTable | None = Field(None, description="What the observer sees.")
     agent: AgentTable | None = Field(None, description="What the agent sees; by default its state.")
     observers: Annotated[list[ObserverTable], Field(max_length=MOST_OBSERVERS)] = Field(
-        [], description="Further observers that share all they see with `[observer]`: tables like `[observer]`."
+        [], description="Further observers, who share what they see with `[observer]`."
     )
     secret: dict[str, object] | None = Field(
         None,
-        description="What the observer wants to know; by default, in a grid: is the last state a secret cell?",
+        description="What the observer wants to know; in a grid by default: is the last cell a secret cell?",
     )
     rewards: Annotated[dict[Name, list[NamedReward]], Field(max_length=MOST_REWARDS)] = Field(
-        {}, description="Further rewards, for constraints: `[[rewards.NAME]]` tables."
+        {}, description="Further rewards, for constraints."
     )
     constraints: Annotated[list[ConstraintTable], Field(max_length=MOST_CONSTRAINTS)] = Field(
-        [], description="Constraints beside `min_return`, a `[[constraints]]` table each."
+        [], description="Constraints besides `min_return`."
     )
     pairs: Annotated[list[PairTable], Field(max_length=MOST_PAIRS)] = Field(
-        [], description="Further pairs of a secret and an observer, a `[[pairs]]` table each."
+        [], description="Further pairs of a secret and an observer."
     )
     masks: MasksTable | None = Field(None, description="Sensors that the agent can mask.")
     querying: QueryingTable | None = Field(None, description="Queries of an observer that chooses where to look.")

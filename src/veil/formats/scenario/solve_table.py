@@ -61,4 +61,4 @@ def _table() -> type[Table]:
 
 
 class Settings(_table()):
-    """How to solve it: what `veil solve` uses unless told otherwise. All can be left out."""
+    """The options of `veil solve`, all optional; its flags replace them."""

@@ -208,7 +208,7 @@ Reward = Annotated[
 Meaning = Annotated[
     Sign,
     Form(
-        "a word among floor, wall, start, goal, secret, absorbing, or the character of a sensor; a list of such;"
+        "one of the words floor, wall, start, goal, secret, absorbing, or the character of a sensor; a list of these;"
         ' or { is = …, reward = number, weight = number above 0, zone = "name" }',
         "word, list, or table",
         Name | _Names | SignTable,

@@ -39,7 +39,7 @@ def to_svg(automaton: FormulaAutomaton) -> str:
     width, height = 2 * centre[0], 2 * centre[1]
     if len(shown) < len(automaton.accepting):
         height += 24
-        parts.append(f'<text x="{centre[0]:g}" y="{height - 14:g}">what has no arrow: rejected for good</text>')
+        parts.append(f'<text x="{centre[0]:g}" y="{height - 14:g}">without an arrow: rejected</text>')
     body = "\n".join(parts)
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     return f"""<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">

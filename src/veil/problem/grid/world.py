@@ -33,7 +33,7 @@ _SIDES = {"north": ("west", "east"), "south": ("west", "east"), "west": ("north"
 
 
 class GridWorld(Value):
-    """A grid of `rows × columns` cells `(row, column)`, row 0 at the top. Walls are not states; states are named as `r3c1`.
+    """A grid of `rows × columns` cells `(row, column)`, row 0 at the top. Walls are not states; states are called `r3c1`, ….
 
     Actions are north, south, west, east and, last, stay. A move goes as intended with probability `1 - 2·slip` and to
     each side with probability `slip`; a move off the grid or into a wall stays in place. `stay` does not slip.
@@ -133,9 +133,9 @@ class GridWorld(Value):
         discount: float = 1.0,
         frame: Frame | None = None,
     ) -> "GridWorld":
-        """A grid world from a drawing, one line a row.
+        """A grid world from a drawing, one line per row.
 
-        Where a line holds blanks, cells are tokens between blanks and a token may hold several characters (`gG`: in
+        If a line holds blanks, cells are tokens between blanks and a token may hold several characters (`gG`: in
         range of sensor g, and a goal); else each character is a cell. `.` floor, `#` wall, `S` start (equally likely),
         `G` goal, `?` secret, `X` absorbing; any other character is a key of `sensors` or `legend`.
 
@@ -241,7 +241,7 @@ class GridWorld(Value):
         return row, column
 
     def states_in(self, zone: str) -> list[str]:
-        """The names of the states in a zone; raises `InputError` where there is no such zone, or it is all walls."""
+        """The names of the states in a zone; raises `InputError` if there is no such zone, or it is all walls."""
         if zone not in self.zones:
             raise InputError("grid world", [f"unknown zone {zone!r}: {suggestion(zone, self.zones)}"])
         found = [self.state(*cell) for cell in self.zones[zone] if self._numbers[cell] >= 0]
@@ -264,7 +264,7 @@ class GridWorld(Value):
         return f"r{row}c{column}"
 
     def model(self) -> Model:
-        """The Markov decision process of the grid, with one sparse matrix an action."""
+        """The Markov decision process of the grid, with one sparse matrix per action."""
         here = np.arange(self.num_states)
         stuck = self._indicator(self.absorbing)
         # The ring of walls around the grid makes "off the grid" the same case as "into a wall".
@@ -296,7 +296,7 @@ class GridWorld(Value):
     def observer(self, sees_actions: bool = False, sees_initial: bool = True) -> Observer:
         """The observer behind the sensors.
 
-        **Raises:** `TooLargeError` where the sensors have more combinations of readings than a table can hold.
+        **Raises:** `TooLargeError` if the sensors have more combinations of readings than a table can hold.
         """
         return sensor_observer(self.sensors, self.rates, self.readings, sees_actions, sees_initial)
 

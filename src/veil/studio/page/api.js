@@ -3,8 +3,8 @@ import { authorization } from "./session.js";
 
 const UNANSWERED = "the server does not answer: start veil studio again";
 export const NOT_LET_IN =
-  "This page has not been let in, or the studio was started again. Open the newest link that veil studio printed in " +
-  "the terminal; what is not saved here stays.";
+  "This page has no access, or the studio was restarted. Open the newest link that veil studio printed in " +
+  "the terminal; unsaved changes stay on this page.";
 
 // A request that was refused; status 0: there is no server.
 export class ApiError extends Error {

@@ -30,7 +30,7 @@ export class Board {
     this.pen = this.canvas.getContext("2d");
     const named = {
       role: "application",
-      "aria-label": "Grid, to be painted",
+      "aria-label": "Grid to paint",
       "aria-describedby": "draw-cell draw-keys",
     };
     this.scroller = make("div", { class: "scroller", tabindex: 0, ...named }, this.box);

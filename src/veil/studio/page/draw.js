@@ -12,7 +12,7 @@ import { Palette } from "./palette.js";
 
 const HELP =
   "Arrow keys move, Space paints, Shift with an arrow paints on the way; a sign's own key chooses it; Ctrl+Z undoes. " +
-  "A disc or a cone is moved by a click, and sized and turned by dragging from its centre.";
+  "Click to move a disc or a cone; drag from its centre to size and turn it.";
 
 export function start(root, studio) {
   const bar = make("div", { class: "toolbar" }, root);
@@ -165,5 +165,5 @@ function showScene(picture, data) {
   const drawn = figures(data, picture);
   drawn.drawScene(picture, "The model", {});
   drawn.sceneKey(picture, [], true);
-  make("p", { class: "note" }, picture, "This model is no grid: it is changed in the text.");
+  make("p", { class: "note" }, picture, "This model is not a grid: change it in the text.");
 }

@@ -96,7 +96,7 @@ export function makeOpener(bar, root, studio, then) {
       {
         type: "text",
         "aria-label": "Options of a model file",
-        placeholder: "of a model file, as reward_model=gold constants=N=4",
+        placeholder: "of a model file, such as reward_model=gold constants=N=4",
       },
       more,
     );
@@ -108,10 +108,10 @@ export function makeOpener(bar, root, studio, then) {
     make("pre", {}, asking, answer.summary);
     make("p", { class: "note" }, asking, `A model file has no secret. Variables: ${answer.variables.join("; ")}`);
     const line = make("div", { class: "row" }, asking);
-    make("span", {}, line, "Secret last states");
+    make("span", {}, line, "Last states that are secret");
     const secret = make(
       "input",
-      { type: "text", "aria-label": "Secret last states", placeholder: "state=vault" },
+      { type: "text", "aria-label": "Last states that are secret", placeholder: "state=vault" },
       line,
     );
     const decisions = make("input", { type: "number", min: 1, max: 1000, value: 10, "aria-label": "Decisions" }, line);

@@ -7,7 +7,7 @@ import { makeCharts } from "./run-charts.js";
 
 const DRAW_MS = 120; // between two drawings of the charts
 const EMPTY =
-  "No runs yet. Start one: its bits, return and proven bound move here while it searches. Several can run at once.";
+  "No runs yet. Start one: its bits, return and proven bound appear here while it searches. Several can run at once.";
 
 export function start(root, studio) {
   const area = make("div", { class: "plan" }, root);

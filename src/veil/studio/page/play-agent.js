@@ -83,7 +83,7 @@ function showNow(now, game) {
   make("bdi", {}, make("b", {}, now), event);
   make("span", {}, now, `. Return so far: ${Number(game.earned.toPrecision(5))}.`);
   if (game.surprised)
-    make("b", {}, now, " The observer knows that you do not follow the policy, and goes by the prior.");
+    make("b", {}, now, " The observer knows that you do not follow the policy, and uses the prior.");
 }
 
 function showOutcome(outcome, game) {
