@@ -43,6 +43,7 @@ from .planning.solve import solve as solve
 from .policy.features import FeaturePolicy as FeaturePolicy
 from .policy.history import HistoryPolicy as HistoryPolicy
 from .policy.markov import MarkovPolicy as MarkovPolicy
+from .policy.markov import TimedPolicy as TimedPolicy
 from .policy.memories.controller import Controller as Controller
 from .policy.memories.mixture import Mixture as Mixture
 from .policy.memories.observations import ObservationMemory as ObservationMemory
@@ -50,7 +51,6 @@ from .policy.memories.states import StateMemory as StateMemory
 from .policy.memories.zones import ZoneMemory as ZoneMemory
 from .policy.memory import MemoryPolicy as MemoryPolicy
 from .policy.policy import Policy as Policy
-from .policy.timed import TimedPolicy as TimedPolicy
 from .problem.belief import Belief as Belief
 from .problem.constraints import Probability as Probability
 from .problem.constraints import Return as Return

@@ -194,6 +194,54 @@ def _lifted(asked: Asked) -> None:
     same("return lifted", veil.expected_return(problem, lifted), asked.runs()[0].returns["gold"])
 
 
+def _given_secret(asked: Asked) -> None:
+    """The return given each value of the secret."""
+    found = veil.measures.return_given_secret(*asked.arguments, **asked.pair)
+    (runs, place), channel = asked.runs(), asked.case.channels[asked.channel]
+    if channel.question.weights:
+        return
+    joint, earned = asked.case.joint(runs, asked.channel, place), dict[Any, float]()
+    for (k, path, _), weight in runs.earned.items():
+        z = channel.value(k, path)
+        earned[z] = earned.get(z, 0.0) + weight
+    for z, p, mean in zip(joint.values, found.probability, found.expected_return, strict=True):
+        same(f"P({z})", float(p), joint.prior.get(z, 0.0))
+        if joint.prior.get(z, 0.0) > EXACT:
+            same(f"return given {z}", float(mean), earned[z] / joint.prior[z], 1e-8)
+
+
+def _disclosure(asked: Asked) -> None:
+    """How often the observer ever becomes sure, and whether it can."""
+    runs, place = asked.runs()
+    watcher, rng = asked.watcher, asked.rng
+    if watcher.untimed:
+        return
+    level, of = rng.choice((0.6, 0.8, 1.0)), rng.choice(("truth", "any"))
+    method = rng.choice(("exact", "sampled"))
+    found = veil.measures.disclosure(*asked.arguments, level, method, of=of, sequences=_DRAWS, **asked.pair)
+    certain = veil.measures.certainty(*asked.arguments, **asked.pair)
+    times = range(asked.case.horizon + 1)
+    tables = [asked.case.joint(runs, asked.channel, place, time + 1) for time in times]
+    over, shortest = [0.0 for _ in times], math.inf
+    for y, row in tables[-1].rows.items():
+        rows = [table.posterior(y[: time + 1]) for time, table in enumerate(tables)]
+        sure = [{z for z, p in one.items() if p and (len(one) == 1 if level == 1 else p >= level)} for one in rows]
+        alone = [time for time, one in enumerate(rows) if len(one) == 1]
+        shortest = min([shortest, *alone])
+        for time in times:
+            known = set().union(*sure[: time + 1])
+            over[time] += sum(p for z, p in row.items() if (z in known if of == "truth" else known))
+    if certain.never != math.isinf(shortest):
+        raise Wrong(f"certainty: never is {certain.never}, and all runs are certain first at {shortest}")
+    if not certain.never and len(certain.sequence) != shortest + asked.alone.observer.sees_first:
+        raise Wrong(f"certainty: a sequence of {len(certain.sequence)}, and the shortest ends at time {shortest}")
+    for time, (one, wanted) in enumerate(zip(found.over_time, over, strict=True)):
+        if method == "exact":
+            same(f"disclosure at {time}", float(one), wanted)
+        else:
+            _sampled(f"sampled disclosure at {time}", float(one), found.std_error, wanted, 0.5, _DRAWS)
+
+
 def _constraints(asked: Asked) -> None:
     found = veil.constraint_values(*asked.arguments)
     _same_bounds(asked.case, found, asked.runs()[0])
@@ -651,6 +699,8 @@ class Call:
 CALLS: dict[str, Call] = {
     "expected_return": Call(_return, takes_pair=False),
     "return_gradient": Call(_return_gradient, takes_pair=False),
+    "return given secret": Call(_given_secret),
+    "disclosure": Call(_disclosure),
     "unrolled": Call(_unrolled, 1.5),
     "lifted": Call(_lifted, 1.5),
     "constraint_values": Call(_constraints, takes_pair=False),

@@ -75,12 +75,16 @@ Choose = Callable[[int, int, Path, int, tuple[tuple[Event, ...], ...]], Iterable
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """All runs: `weight[k, path, events]`, events of each watcher, and the expected sum of each reward."""
+    """All runs: `weight[k, path, events]`, events of each watcher, and the expected sum of each reward.
+
+    `earned[k, path, events]`: what the first reward adds up to in these runs, times their weight.
+    """
 
     world: World
     watchers: tuple[Watcher, ...]
     weight: dict[tuple[int, Path, tuple[tuple[Event, ...], ...]], Weight]
     returns: dict[str, Weight]
+    earned: dict[tuple[int, Path, tuple[tuple[Event, ...], ...]], Weight]
 
     def joint(
         self, value: Callable[[int, Path], Any], watcher: int = 0, length: int | None = None
@@ -101,38 +105,43 @@ class Runs:
 
 def all_runs(world: World, choose: Choose, watchers: tuple[Watcher, ...]) -> Runs:
     """Every run under a policy."""
-    here: dict[tuple, Weight] = {}
+    here: dict[tuple, tuple[Weight, Weight]] = {}  # the weight, and that times what was earned so far
+    first = next(iter(world.rewards))
     for k, weight in enumerate(world.weights):
         for s, start in world.initial[k].items():
             for events, chance in _together(watchers, 0, -1, s):
                 if weight * start * chance:
                     key = (k, (s,), 0, tuple((event,) for event in events))
-                    here[key] = here.get(key, 0.0) + weight * start * chance
+                    here[key] = here.get(key, (0.0, 0.0))[0] + weight * start * chance, 0.0
     returns = dict.fromkeys(world.rewards, 0.0)
     for time in range(world.horizon):
         factor = world.discount**time
-        after: dict[tuple, Weight] = {}
-        for (k, path, node, seen), weight in here.items():
+        after: dict[tuple, tuple[Weight, Weight]] = {}
+        for (k, path, node, seen), (weight, earned) in here.items():
             state = path[-1]
             for action, following, chance in choose(time, k, path, node, seen):
                 if not chance:
                     continue
                 taken = weight * chance
+                paid = earned * chance + factor * taken * world.rewards[first][k][state][action]
                 for name in returns:
                     returns[name] += factor * taken * world.rewards[name][k][state][action]
                 for reached, move in world.moves[k][state][action].items():
                     for events, shown in _together(watchers, time + 1, action, reached):
                         more = tuple((*old, new) for old, new in zip(seen, events, strict=True))
                         key = (k, (*path, reached), following, more)
-                        after[key] = after.get(key, 0.0) + taken * move * shown
+                        before = after.get(key, (0.0, 0.0))
+                        after[key] = before[0] + taken * move * shown, before[1] + paid * move * shown
         here = after
     last = world.discount**world.horizon
-    final: dict[tuple, Weight] = {}
-    for (k, path, _, seen), weight in here.items():
+    final, sums = dict[tuple, Weight](), dict[tuple, Weight]()
+    for (k, path, _, seen), (weight, earned) in here.items():
         for name in returns:
             returns[name] += last * weight * world.terminal[name][k][path[-1]]
-        final[k, path, seen] = final.get((k, path, seen), 0.0) + weight
-    return Runs(world, watchers, final, returns)
+        key = k, path, seen
+        final[key] = final.get(key, 0.0) + weight
+        sums[key] = sums.get(key, 0.0) + earned + last * weight * world.terminal[first][k][path[-1]]
+    return Runs(world, watchers, final, returns, sums)
 
 
 def _together(

@@ -190,6 +190,7 @@ def test_a_watcher_of_variables_and_noise():
         ('{ zones = ["r0c0", { drawn = "G" }] }', ZoneMemory([[0], [3]])),
         ("{ controller = 3 }", Controller(3)),
         ("{ mixture = 3, clock = true }", Mixture(3, clock=True)),
+        ('"observations:2-clock"', ObservationMemory(2, False)),
     ],
 )
 def test_memories(given: str, expected: object):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import veil
-from tests.measure.test_disclosure import all_runs, random_problem
-from tests.seeds import in_blocks
+from tests.combinations.cases import random_case
+from tests.seeds import looped
 
 SCENARIO = """
 horizon = 2
@@ -26,22 +26,16 @@ max = 0.05
 """
 
 
-@in_blocks(20, 1000, size=20)
-def test_equals_what_all_runs_say(seed: int):
-    problem, policy = random_problem(seed, sharp=True)
-    problem = problem.replace(observer=problem.observer.replace(sees_actions=False))
-    joint = all_runs(problem, policy.table)
-    certain = {
-        y[: t + 1]
-        for y in joint
-        for t in range(len(y))
-        if len({z for other, row in joint.items() if other[: t + 1] == y[: t + 1] for z in row}) == 1
-    }
-    expected = sum(sum(row.values()) for y, row in joint.items() if any(y[: t + 1] in certain for t in range(len(y))))
-    followed = veil.measures.with_disclosure(problem, [veil.Return(reward="disclosure", max=0.5)])
-    assert veil.constraint_values(followed, policy)[0].value == pytest.approx(expected, abs=1e-12)
-    assert followed.cell_names == problem.cell_names
-    assert veil.opacity(followed, policy).bits == pytest.approx(veil.opacity(problem, policy).bits, abs=1e-12)
+@looped("secret", ["last", "state at", "initial", "visited", "automaton", "two formulas"])
+def test_equals_what_is_measured(secret: str):
+    for seed in range(6):
+        problem = random_case({"secret": secret}, seed).problem
+        policy = veil.MarkovPolicy.uniform(problem)
+        expected = veil.measures.disclosure(problem, policy, 1.0, "exact", of="any").probability
+        followed = veil.measures.with_disclosure(problem, [veil.Return(reward="disclosure", max=0.5)])
+        assert veil.constraint_values(followed, policy)[0].value == pytest.approx(expected, abs=1e-12)
+        assert followed.cell_names == problem.cell_names
+        assert veil.opacity(followed, policy).bits == pytest.approx(veil.opacity(problem, policy).bits, abs=1e-12)
 
 
 def test_a_search_keeps_the_bound(tmp_path):
@@ -61,7 +55,7 @@ def test_a_search_keeps_the_bound(tmp_path):
 
 
 def test_what_is_no_quantity_is_refused():
-    problem, _ = random_problem(0)
+    problem = veil.gallery.load("two-rooms", min_return=None)
     for change in ({"sees_actions": True}, {"sees_initial": False}):
         with pytest.raises(veil.InputError, match="how often the observer is certain is a quantity"):
             veil.measures.with_disclosure(problem.replace(observer=problem.observer.replace(**change)))

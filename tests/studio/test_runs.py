@@ -82,8 +82,8 @@ WRONG_SETTINGS: list[tuple[dict[str, object], str]] = [
     ({"starts": [1]}, "starts is"),
     ({"starts": 0}, "starts"),
     ({"time_limit": float("1e400")}, "time_limit is"),
-    ({"memory": {"states": "x"}}, "memory is"),
-    ({"memory": {"elephants": 1}}, "memory is"),
+    ({"memory": {"states": 1}}, "memory is"),
+    ({"memory": "elephants:1"}, "expected markov, timed, history, observations:NUMBER"),
     ({"kind": "dream"}, "kind is 'dream'"),
     ({"kind": "frontier", "points": 1}, "points"),
     ({"kind": "frontier", "points": True}, "points is True"),
@@ -130,8 +130,8 @@ def test_a_run_with_a_share_of_the_return_ends_and_outlives_the_server(
 def test_the_form_offers_the_memories_that_a_number_describes(client: Client):
     assert list(client("GET", "/api/choices")["memories"]) == ["observations", "states", "controller", "mixture"]
     text = veil.gallery.scenario_text("two-rooms")
-    document = asked(text, "rooms", None, {"memory": {"states": 2, "clock": False}})
-    assert document.changes == ["solve.memory={states = 2, clock = false}"]
+    document = asked(text, "rooms", None, {"memory": "states:2-clock"})
+    assert document.changes == ['solve.memory="states:2-clock"']
 
 
 def test_another_method_does_without_what_it_does_not_have():

@@ -9,7 +9,6 @@ from .changes import with_changes
 from .options import with_options
 from .progress import QuietOption, reported
 from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
-from .solve import parse_memory
 
 
 @guarded
@@ -42,7 +41,9 @@ def compare(
     opened = open_scenario(scenario, changes)
     chosen = {name: value for name, value in options.items() if value is not None}
     if classes is not None:
-        chosen["memories"] = tuple(parse_memory(name.strip()) for name in classes.split(","))
+        from ..policy.memories.words import memory_of
+
+        chosen["memories"] = tuple(memory_of(name.strip()) for name in classes.split(","))
     with reported(quiet=quiet, verbose=False):
         found = table(opened.problem, **chosen)
     if as_json:

@@ -40,9 +40,7 @@ from .shared import (
 if TYPE_CHECKING:
     from ..common.settings import Given
     from ..formats.results.document import ResultDocument
-    from ..planning.options import MemoryName
     from ..planning.solution import Solution, Status
-    from ..policy.memories import Memory
     from ..tradeoffs.frontier import Frontier
 
 
@@ -100,7 +98,9 @@ def _given(options: dict[str, object], opened: Opened) -> "Given":
     """The flags that were given, as `veil.solve` takes them."""
     given = {name: value for name, value in options.items() if value is not None}
     if "memory" in given:
-        given["memory"] = parse_memory(str(given["memory"]))
+        from ..policy.memories.words import memory_of
+
+        given["memory"] = memory_of(str(given["memory"]))
     if "start" in given:
         given["start"] = open_policy(opened.problem, str(given["start"]))
     return given
@@ -164,26 +164,6 @@ def default_folder(scenario: str) -> Path:
     """The default folder of a result: in the working directory, named after the scenario."""
     name = scenario.removeprefix(GALLERY) if scenario.startswith(GALLERY) else Path(scenario).stem
     return Path(f"{name}-result")
-
-
-def parse_memory(text: str) -> "MemoryName | Memory":
-    """A memory as the command line writes it; raises `InputError`."""
-    from ..common.errors import InputError
-    from ..policy.memories.registry import MEMORIES
-
-    if text in ("markov", "timed", "history"):
-        return text
-    kind, _, rest = text.partition(":")
-    number = rest.removesuffix("+clock").removesuffix("-clock")
-    numbered = {name: MEMORIES.get(name) for name in (MEMORIES if kind not in MEMORIES else [kind])}
-    numbered = {name: memory for name, memory in numbered.items() if memory.keys[0].form is int}
-    if kind not in numbered or not number.isdecimal() or len(number) > 6:
-        known = ", ".join(f"{name}:NUMBER" for name in numbered)
-        raise InputError(
-            "--memory", [f"it is {text!r}, expected markov, timed, history or {known}: all others by --set"]
-        )
-    clock = {"clock": rest.endswith("+clock")} if rest != number else {}
-    return numbered[kind].from_table({kind: int(number)} | clock)
 
 
 def code_of_answer(solution: "Solution") -> int:

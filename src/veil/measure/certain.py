@@ -20,6 +20,8 @@ from .disclosure import next_sets, possible_values
 CERTAIN = "disclosure"
 """The reward that is paid at the end of a run in which the observer was certain at some time."""
 
+_LEAST_LEFT = 1e-12
+
 
 def with_disclosure(problem: Problem, constraints: Sequence[Constraint] = ()) -> Problem:
     """The problem with a further quantity, `disclosure`: the probability that the observer is ever certain of the secret.
@@ -38,7 +40,8 @@ def with_disclosure(problem: Problem, constraints: Sequence[Constraint] = ()) ->
     Cost: the transitions, once for each observation after each set of possible states, of which there can be exponentially
     many.
 
-    **Raises:** `InputError` if what is observed depends on actions or on time; `TooLargeError`.
+    **Raises:** `InputError` if what is observed depends on actions or on time, or the discount leaves nothing at time T;
+    `TooLargeError`.
     """
     check_problem(problem)
     observer = problem.observer
@@ -48,13 +51,16 @@ def with_disclosure(problem: Problem, constraints: Sequence[Constraint] = ()) ->
     if problem.agent_sees == "state+observations":
         words = "agent_sees is 'state+observations', and this quantity is for agents that see their state or readings"
         raise InputError("problem", [words])
-    sets = _Sets(problem)
+    left = problem.discount**problem.horizon  # of what is paid at the end: a probability is not discounted
+    if left < _LEAST_LEFT:
+        words = "how often the observer is certain is a quantity that is paid at the end"
+        raise InputError("problem", [f"{words}, of which the discount leaves {left:.1g}: measure it instead"])
     return with_events(
         problem,
-        sets,
+        _Sets(problem),
         observer,
         lambda table: observer.replace(emissions=table),
-        {CERTAIN: lambda key: float(key[1])},
+        {CERTAIN: lambda key: key[1] / left},
         constraints,
     )
 

@@ -10,13 +10,12 @@ from ..common.workers import Workers, team_of
 from ..engine.additive import chain_sums, sums_and_gradients
 from ..engine.chain import make_chain, observed_chain
 from ..engine.joint import DEFAULT_MEMORY
-from ..policy.markov import MarkovPolicy
+from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..policy.memories import Memory
 from ..policy.memory import MemoryPolicy
 from ..policy.policy import Policy
 from ..policy.tables import softmax_pull_back
 from ..policy.tabular import TablePolicy, table_policy
-from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
 from .exact import Budget

@@ -17,12 +17,11 @@ from ..engine.additive import sums_and_gradients
 from ..engine.chain import Chain, make_chain
 from ..engine.device import without_accelerator
 from ..engine.joint import DEFAULT_MEMORY
-from ..policy.markov import MarkovPolicy
+from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..policy.memories import Memory
 from ..policy.memory import MemoryPolicy
 from ..policy.tables import divided_rows, softmax_pull_back
 from ..policy.tabular import TablePolicy
-from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
 from .exact import Budget

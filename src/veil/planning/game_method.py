@@ -23,8 +23,8 @@ from ..measure.exact import Budget
 from ..measure.result import Opacity
 from ..measure.trajectory import path_bits
 from ..policy.history import HistoryPolicy
+from ..policy.markov import TimedPolicy
 from ..policy.policy import Policy
-from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
 from ..problem.terms import hidden_terms, terms_of

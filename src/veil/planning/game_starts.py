@@ -21,8 +21,7 @@ from ..game.ascent import GameResult
 from ..game.pairs import TailEvents
 from ..game.responses import AgentProblem
 from ..game.solve import solve_game
-from ..policy.markov import MarkovPolicy
-from ..policy.timed import TimedPolicy
+from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .objective import Objective

@@ -111,7 +111,8 @@ def check_options(options: SolveOptions) -> SolveOptions:
 
 
 def _kind(value: object) -> str:
-    return value if isinstance(value, str) else "finite"
+    """The kind of a memory, which a file may give as a word such as `states:2`; other options are their own kind."""
+    return value if isinstance(value, str) and ":" not in value else "finite"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -16,13 +16,12 @@ from ..engine.hidden import Hidden, observed
 from ..engine.paid import Paid
 from ..engine.string_walk import StringBatch
 from ..policy.lift import lifted_table
-from ..policy.markov import MarkovPolicy
+from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..policy.memories import Memory, choices
 from ..policy.memory import MemoryPolicy
 from ..policy.policy import Policy
 from ..policy.recall import recall
 from ..policy.tabular import table_policy
-from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
 from .backend import Tables
 from .device_plan import Plan

@@ -15,8 +15,7 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..engine.additive import expected_sums
 from ..engine.return_range import is_blind, max_return, threshold
-from ..policy.markov import MarkovPolicy
-from ..policy.timed import TimedPolicy
+from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..problem.pairs import OWN
 from .best_returns import best_stationary_return, discounted_table, greedy_table
 from .game_starts import game_starts

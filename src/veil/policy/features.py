@@ -18,12 +18,11 @@ from ..common.errors import InputError, PolicyFileError
 from ..common.text import parse_json
 from ..problem.problem import Problem
 from .feature_maps import KINDS, Inputs, RowNetwork, make_inputs, measured
-from .files import save_table
-from .markov import MarkovPolicy
+from .files import packed, save_table, unpacked
+from .markov import MarkovPolicy, TimedPolicy
 from .player import TablePlayer
 from .policy import Policy
 from .tables import MARKOV, TIMED, softmax_table
-from .timed import TimedPolicy
 
 _SUBJECT = "feature policy"
 _NAMES = ("shift", "scale", "waves")
@@ -198,14 +197,13 @@ class FeaturePolicy(Policy):
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a safetensors file, complete or not at all; see `Policy.save`."""
-        arrays = self._arrays()
+        shapes, content = packed([one.astype("<f4") for one in self._arrays()])
         head = {
             "features": self.features if isinstance(self.features, str) else "array",
             "actions": self.actions,
             "timed": self._timed,
-            "arrays": [one.shape for one in arrays],
+            "arrays": shapes,
         }
-        content = np.concatenate([one.ravel() for one in arrays]).astype("<f4")
         save_table(path, "features " + json.dumps(head), content)
 
     def _arrays(self) -> list[np.ndarray]:
@@ -259,7 +257,7 @@ def _random_waves(generator: np.random.Generator, count: int, numbers: int) -> F
     return np.hstack([2 * np.pi * direction / length, 2 * np.pi * generator.random((count, 1))])
 
 
-def features_from(head: str, packed: np.ndarray, path: str | Path) -> FeaturePolicy:
+def features_from(head: str, table: np.ndarray, path: str | Path) -> FeaturePolicy:
     """The policy that `FeaturePolicy.save` wrote: what its arrays are, and their numbers one after the other.
 
     **Raises:** `PolicyFileError` where the two do not belong together; `InputError` where they make no policy.
@@ -267,18 +265,11 @@ def features_from(head: str, packed: np.ndarray, path: str | Path) -> FeaturePol
     try:
         described = parse_json(head)
         name, actions, timed = described["features"], described["actions"], described["timed"]
-        shapes = [tuple(shape) for shape in described["arrays"]]
-        valid = all(isinstance(size, int) and size >= 0 for shape in shapes for size in shape)
-        if not valid or packed.ndim != 1 or packed.dtype != np.float32 or not isinstance(timed, bool):
-            raise ValueError(f"arrays of shapes {described['arrays']}")
-        sizes = [math.prod(shape) for shape in shapes]
-        own = name == "array"
-        if sum(sizes) != len(packed) or len(shapes) < len(_NAMES) + 1 + own:
-            raise ValueError(f"{len(packed)} numbers in {len(shapes)} arrays")
+        arrays, own = unpacked(described["arrays"], table), name == "array"
+        if len(arrays) < len(_NAMES) + 1 + own or not isinstance(timed, bool):
+            raise ValueError(f"{len(arrays)} arrays, timed is {timed!r}")
         if not isinstance(actions, list) or not all(isinstance(one, str) for one in actions):
             raise ValueError(f"actions {actions!r}")
-        parts = np.split(packed, np.cumsum(sizes)[:-1])
-        arrays = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
         shift, scale, waves, *rest = arrays
         return FeaturePolicy(
             rest[0] if own else name, rest[own:], actions, timed=timed, shift=shift, scale=scale, waves=waves

@@ -1,6 +1,10 @@
 """Policy files: safetensors, which hold numbers only and run no code when they are opened."""
 
+import math
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -10,6 +14,7 @@ from ..common.errors import PolicyFileError
 from ..common.files import check_ordinary, reason, write_whole
 
 _FORMAT = "veil-policy-1"
+_TYPE = re.compile(r"[<>|]?[if][1248]")
 
 
 def save_table(path: str | Path, kind: str, table: np.ndarray) -> None:
@@ -20,6 +25,29 @@ def save_table(path: str | Path, kind: str, table: np.ndarray) -> None:
         write_whole(path, content, marker=_FORMAT.encode())
     except OSError as error:
         raise PolicyFileError(f"cannot write policy to {path}: {reason(error)}") from error
+
+
+def packed(arrays: Sequence[np.ndarray]) -> tuple[list[list[object]], np.ndarray]:
+    """The type and shape of each array, and the bytes of all of them as one table."""
+    content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+    return [[array.dtype.str, *array.shape] for array in arrays], np.frombuffer(content, dtype=np.uint8)
+
+
+def unpacked(described: Sequence[Sequence[Any]], table: np.ndarray) -> list[np.ndarray]:
+    """The arrays that `packed` wrote; raises `ValueError` if the two do not belong together."""
+    arrays: list[np.ndarray] = []
+    begin, content = 0, table.tobytes()
+    for name, *shape in described:
+        # Compared before NumPy sees it, which knows many more names, and warns of some.
+        if not _TYPE.fullmatch(name) or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ValueError(f"an array of {name!r} with shape {shape}")
+        dtype = np.dtype(name)
+        count = math.prod(shape) * dtype.itemsize
+        arrays.append(np.frombuffer(content[begin : begin + count], dtype=dtype).reshape(shape))
+        begin += count
+    if begin != len(content):
+        raise ValueError(f"{len(content)} bytes in {len(arrays)} arrays")
+    return arrays
 
 
 def read_table(path: str | Path) -> tuple[str, np.ndarray]:

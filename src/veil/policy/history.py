@@ -9,8 +9,6 @@ states it passes through.
 # Users without a type checker are told at run time what is wrong with an argument.
 
 import json
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +24,11 @@ from ..common.values import Value
 from ..problem.apart import Apart, apart, apart_for
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from .files import read_table, save_table
+from .files import packed, read_table, save_table, unpacked
 from .player import HistoryPlayer
 from .policy import Policy
 
 _SUBJECT = "history policy"
-_TYPE = re.compile(r"[<>|]?[if][1248]")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,20 +233,19 @@ class HistoryPolicy(Policy):
     def save(self, path: str | Path) -> None:
         """Write the policy to a safetensors file, complete or not at all; the same policy gives the same bytes."""
         arrays = self._arrays()
-        shapes = [[array.dtype.str, *array.shape] for array in arrays]
+        shapes, content = packed(arrays)
         said = {"executable": self.executable, "horizon": self.horizon, "told_at": self.told_at, "arrays": shapes}
         head = json.dumps(said | ({"sees": list(self.views)} if self.views else {}))
-        content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
-        save_table(path, f"history {head}", np.frombuffer(content, dtype=np.uint8))
+        save_table(path, f"history {head}", content)
 
     @classmethod
     def load(cls, path: str | Path) -> "HistoryPolicy":
         """The policy in a file that `save` wrote; raises `PolicyFileError` on anything else."""
-        found, packed = read_table(path)
+        found, table = read_table(path)
         kind, _, head = found.partition(" ")
         if kind != "history":
             raise PolicyFileError(f"{path} holds a policy of kind {kind!r}, expected 'history'")
-        return history_from(head, packed, path)
+        return history_from(head, table, path)
 
     def _arrays(self) -> list[np.ndarray]:
         arrays = [self.first, *self.following]
@@ -280,7 +276,7 @@ class HistoryPolicy(Policy):
         return f"HistoryPolicy({self.horizon} decisions, {sum(map(len, self.decisions))} rows)"
 
 
-def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPolicy:
+def history_from(head: str, table: np.ndarray, path: str | Path) -> HistoryPolicy:
     """The policy that `HistoryPolicy.save` wrote: what its arrays are, and their bytes one after the other.
 
     **Raises:** `PolicyFileError` where the two do not belong together; `InputError` where its content is no policy.
@@ -288,20 +284,11 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
     try:
         described = parse_json(head)
         horizon, told_at = described["horizon"], described["told_at"]
-        arrays: list[np.ndarray] = []
-        begin, content = 0, packed.tobytes()
-        for name, *shape in described["arrays"]:
-            # Compared before NumPy sees it, which knows many more names, and warns of some.
-            if not _TYPE.fullmatch(name) or not all(isinstance(size, int) and size >= 0 for size in shape):
-                raise ValueError(f"an array of {name!r} with shape {shape}")
-            dtype = np.dtype(name)
-            count = math.prod(shape) * dtype.itemsize
-            arrays.append(np.frombuffer(content[begin : begin + count], dtype=dtype).reshape(shape))
-            begin += count
+        arrays = unpacked(described["arrays"], table)
         sees, rest = described.get("sees", []), arrays[1 + horizon :]
         told = rest[4 * horizon : 4 * horizon + (told_at is not None)]
-        if begin != len(content) or len(arrays) != 1 + 5 * horizon + (told_at is not None) + 2 * len(sees):
-            raise ValueError(f"{len(content)} bytes in {len(arrays)} arrays")
+        if len(arrays) != 1 + 5 * horizon + (told_at is not None) + 2 * len(sees):
+            raise ValueError(f"{len(arrays)} arrays for a horizon of {horizon}")
         parts = rest[4 * horizon + len(told) :]
         return HistoryPolicy(
             arrays[0],

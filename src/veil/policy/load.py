@@ -8,10 +8,9 @@ from ..common.errors import InputError, PolicyFileError
 from .features import features_from
 from .files import read_table
 from .history import history_from
-from .markov import MarkovPolicy
+from .markov import MarkovPolicy, TimedPolicy
 from .memory import MemoryPolicy, memory_from_text
 from .policy import Policy
-from .timed import TimedPolicy
 
 _KINDS = ("features", "history", "markov", "memory", "timed")
 

@@ -1,16 +1,48 @@
-"""Stationary policies: one distribution over actions for each state, the paper's class."""
+"""Policies without a memory: one distribution over actions for each state, the same at all times or one for each decision."""
 
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problem.problem import Problem
-from .tables import MARKOV, deterministic_table, softmax_table, uniform_table
+from .tables import MARKOV, TIMED, deterministic_table, softmax_table, uniform_table
 from .tabular import TablePolicy
 
 
-class MarkovPolicy(TablePolicy):
-    """`π(a|s)`, the same at all times.
+class _Plain(TablePolicy):
+    """A table whose rows are those of the problem."""
+
+    _memory: ClassVar[Literal["markov", "timed"]]
+
+    @property
+    def timed(self) -> bool:
+        """Whether the choices depend on the time."""
+        return self._memory == "timed"
+
+    @classmethod
+    def uniform(cls, problem: Problem) -> Self:
+        """Each available action with the same probability."""
+        table = uniform_table(problem)
+        return cls(np.tile(table, (problem.horizon, 1, 1)) if cls._memory == "timed" else table)
+
+    @classmethod
+    def softmax(cls, theta: ArrayLike, problem: Problem | None = None) -> Self:
+        """`π ∝ exp θ`, θ in the shape of the table, the paper's parametrisation; over the available actions of a problem."""
+        return cls(softmax_table(theta, problem, TIMED if cls._memory == "timed" else MARKOV))
+
+    @classmethod
+    def deterministic(cls, problem: Problem, actions: ArrayLike) -> Self:
+        """One action for each state, by name or index, `(S,)`, or `(T, S)` if it depends on the time."""
+        return cls(deterministic_table(actions, problem, TIMED if cls._memory == "timed" else MARKOV))
+
+    def __repr__(self) -> str:
+        shape = zip(self.probabilities.shape, ("steps", "states", "actions")[not self.timed :], strict=True)
+        return f"{type(self).__name__}({', '.join(f'{size} {what}' for size, what in shape)})"
+
+
+class MarkovPolicy(_Plain):
+    """`π(a|s)`, the same at all times: the paper's class.
 
     **Arguments:** `probabilities`, `(S, A)`, each row a distribution; `(C, A)` if the agent knows more than the
     state (`problem.num_cells`).
@@ -18,32 +50,26 @@ class MarkovPolicy(TablePolicy):
     **Raises:** `InputError` naming each row that is not a distribution; nothing is renormalised.
     """
 
-    _name = "stationary Markov policy"
+    _name, _memory = "stationary Markov policy", "markov"
 
     @property
     def memory(self) -> Literal["markov"]:
         """What the choices depend on: the state alone."""
         return "markov"
 
+
+class TimedPolicy(_Plain):
+    """`π_t(a|s)` for t = 0 … T-1.
+
+    **Arguments:** `probabilities`, `(T, S, A)`, each row a distribution; `(T, C, A)` if the agent knows more than the
+    state (`problem.num_cells`).
+
+    **Raises:** `InputError` naming each row that is not a distribution; nothing is renormalised.
+    """
+
+    _name, _memory = "time-dependent policy", "timed"
+
     @property
-    def timed(self) -> bool:
-        """Whether the choices depend on the time: they do not."""
-        return False
-
-    @classmethod
-    def uniform(cls, problem: Problem) -> "MarkovPolicy":
-        """Each available action with the same probability."""
-        return cls(uniform_table(problem))
-
-    @classmethod
-    def softmax(cls, theta: ArrayLike, problem: Problem | None = None) -> "MarkovPolicy":
-        """`π(a|s) ∝ exp θ(s,a)`, the paper's parametrisation; over the available actions if a problem is given."""
-        return cls(softmax_table(theta, problem, MARKOV))
-
-    @classmethod
-    def deterministic(cls, problem: Problem, actions: ArrayLike) -> "MarkovPolicy":
-        """One action for each state, by name or index, `(S,)`."""
-        return cls(deterministic_table(actions, problem, MARKOV))
-
-    def __repr__(self) -> str:
-        return f"MarkovPolicy({self.probabilities.shape[0]} states, {self.probabilities.shape[1]} actions)"
+    def memory(self) -> Literal["timed"]:
+        """What the choices depend on: the state and the time."""
+        return "timed"

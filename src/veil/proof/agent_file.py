@@ -1,19 +1,14 @@
 """The plain arrays of a policy, read from its file."""
 
 import json
-import math
-import re
 from pathlib import Path
 
 import numpy as np
 
 from ..common.errors import CertificateError, CertificateFileError, PolicyFileError
 from ..common.text import parse_json
-from ..policy.files import read_table
+from ..policy.files import read_table, unpacked
 from .agent import Agent
-from .arithmetic import require
-
-_TYPE = re.compile(r"[<>|]?[if][1248]")
 
 
 def read_agent(path: str | Path) -> Agent:
@@ -42,14 +37,7 @@ def _read_history(head: str, packed: np.ndarray) -> Agent:
     """A history policy: what its arrays are, and their bytes one after the other."""
     try:
         said = parse_json(head)
-        arrays, begin, content = list[np.ndarray](), 0, packed.tobytes()
-        for name, *shape in said["arrays"]:
-            sized = all(type(size) is int and size >= 0 for size in shape)
-            require(bool(_TYPE.fullmatch(name)) and sized, "policy: an array of it is of an unknown type")
-            dtype, count = np.dtype(name), math.prod(shape)
-            arrays.append(np.frombuffer(content, dtype, count, begin).reshape(shape))
-            begin += count * dtype.itemsize
-        require(begin == len(content), "policy: it has more bytes than its arrays")
+        arrays = unpacked(said["arrays"], packed)
         kind = f"history, executable {said['executable'] is True}, told at {said['told_at']}"
         return Agent(kind + (f", sees {json.dumps(said['sees'])}" if "sees" in said else ""), arrays)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:

@@ -10,7 +10,7 @@ from ..common.settings import settings as settings_of
 from ..formats.scenario.text import parse
 from ..planning.methods import METHODS, unsupported
 from ..planning.options import FrontierOptions, SolveOptions
-from ..policy.memories.registry import MEMORIES
+from ..policy.memories.words import numbered
 
 _OWN = ("horizon", "min_return")  # keys of the scenario itself
 # Those that a form shows; all others can be set in the [solve] table of the scenario.
@@ -68,27 +68,14 @@ def without_unused(text: str, given: Mapping[str, Any]) -> list[str]:
 
 
 def _toml(value: object) -> str | None:
-    """A value as TOML writes it; None where it is no plain value and no memory."""
+    """A value as TOML writes it; None where it is no plain value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False) if len(value) <= _MOST_TEXT else None
     if isinstance(value, (int, float)):
         return repr(value) if math.isfinite(value) and abs(value) < 2**63 else None
-    if isinstance(value, dict) and value and set(value) <= {*_numbered(), "clock"}:
-        parts = {name: _toml(entry) for name, entry in value.items() if isinstance(entry, (bool, int))}
-        return (
-            f"{{{', '.join(f'{name} = {entry}' for name, entry in parts.items())}}}"
-            if len(parts) == len(value)
-            else None
-        )
     return None
-
-
-def _numbered() -> dict[str, str]:
-    """The finite memories that one number describes, with what it means."""
-    memories = {kind: MEMORIES.get(kind).keys[0] for kind in MEMORIES}
-    return {kind: key.help for kind, key in memories.items() if key.form is int}
 
 
 def choices() -> dict[str, Any]:
@@ -110,4 +97,4 @@ def choices() -> dict[str, Any]:
         }
         for one in (known[name] for name in SHOWN)
     ]
-    return {"methods": methods, "memory": known["memory"].about.help, "memories": _numbered(), "settings": shown}
+    return {"methods": methods, "memory": known["memory"].about.help, "memories": numbered(), "settings": shown}

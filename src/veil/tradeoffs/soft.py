@@ -13,8 +13,7 @@ from ..common.values import Value
 from ..engine.paid import action_values
 from ..measure.evaluate import Method, expected_return, opacity
 from ..measure.result import Opacity
-from ..policy.markov import MarkovPolicy
-from ..policy.timed import TimedPolicy
+from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..problem.model import Model
 from ..problem.problem import Problem
 from ..proof.feasibility import meets_constraints

@@ -9,8 +9,7 @@ from jaxtyping import Float
 from ..common.logs import entropy_bits, log2_or_zero
 from ..learning.recurrent import fitted, predict
 from ..measure.evaluate import expected_return, opacity
-from ..policy.markov import MarkovPolicy
-from ..policy.timed import TimedPolicy
+from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..problem.problem import Problem
 from .coding import Coding
 from .search import Search

@@ -20,8 +20,7 @@ from ..common.values import Value
 from ..formats.documents import json_text
 from ..learning.audited import Estimate
 from ..measure.result import Opacity
-from ..policy.markov import MarkovPolicy
-from ..policy.timed import TimedPolicy
+from ..policy.markov import MarkovPolicy, TimedPolicy
 
 if TYPE_CHECKING:
     from .agent import Shape

@@ -25,7 +25,7 @@ test("a run tells how it stands", () => {
 });
 
 test("a run tells what it is", () => {
-  assert.equal(about({ ...run, settings: { method: "game", memory: { window: 2 } } }), "floor · game · window 2");
+  assert.equal(about({ ...run, settings: { method: "game", memory: "window:2" } }), "floor · game · window 2");
   assert.equal(about({ ...run, kind: "frontier", points: [[1, 2]] }), "floor · frontier, 1 of 10 points");
   assert.ok(reveals({ settings: { goal: "transparent" } }) && !reveals({ goal: "opaque", settings: {} }));
   assert.notEqual(colourOf({ id: "1" }), colourOf({ id: "2" }));

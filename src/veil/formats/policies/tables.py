@@ -15,13 +15,12 @@ from ...common.errors import PolicyFileError
 from ...common.suggest import suggestion
 from ...policy.exported import FORM as PLAYER
 from ...policy.exported import player_names
-from ...policy.markov import MarkovPolicy
+from ...policy.markov import MarkovPolicy, TimedPolicy
 from ...policy.memories import Memory
 from ...policy.memory import MemoryPolicy, memory_from_text, memory_to_text
 from ...policy.recall import recall
 from ...policy.tabular import TablePolicy
 from ...policy.tabulated import packed_table
-from ...policy.timed import TimedPolicy
 from ...problem.problem import Problem
 from ..documents import Part
 

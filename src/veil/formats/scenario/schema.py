@@ -473,7 +473,7 @@ def schema() -> JsonSchemaValue:
     own: Any = (secret | None, PairTable.model_fields["secret"])
     pair: Any = create_model("PairTable", __base__=PairTable, __doc__=PairTable.__doc__, secret=own)
     pairs = (list[pair], ScenarioFile.model_fields["pairs"])
-    memory: Any = Literal["markov", "timed", "history"] | Union[*map(memory_form, MEMORIES)]
+    memory: Any = Name | Union[*map(memory_form, MEMORIES)]
     memory = (memory, Settings.model_fields["memory"])
     solve: Any = create_model("Settings", __base__=Settings, __doc__=Settings.__doc__, memory=memory)
     more = {"pairs": pairs, "solve": (solve | None, ScenarioFile.model_fields["solve"])}

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from ...common.checks import Defects
 from ...common.errors import VeilError
 from ...common.settings import Given
-from ...common.suggest import suggestion
 from ...planning.methods import METHODS, unsupported
 from ...policy.memories import Memory
 from ...policy.memories.registry import MEMORIES
+from ...policy.memories.words import memory_of
 from ...problem.problem import Problem
 from .forms import validated
 from .keys import read_keys
 from .models import ScenarioModel
-from .solve_table import WORDS, Settings, memory_form
+from .solve_table import Settings, memory_form
 
 
 def read_settings(
@@ -53,11 +53,7 @@ def _check_method(given: Given, defects: Defects) -> None:
 def _memory(given: str | Mapping[str, object], model: ScenarioModel, defects: Defects) -> Memory | str | None:
     """The memory that a file gives: a word, or a table with the key of one kind; None with every defect noted."""
     if isinstance(given, str):
-        if given not in WORDS:
-            hint = suggestion(given, WORDS)
-            expected = f"{', '.join(map(repr, WORDS))} or a table"
-            defects.add(f"found {given!r}, expected {expected}" + (f": {hint}" if hint.startswith("did") else ""))
-        return given
+        return memory_of(given)
     kinds = [key for key in given if key in MEMORIES]
     if len(kinds) != 1:
         defects.add(f"found {' and '.join(kinds) or 'none'}, expected one of {', '.join(MEMORIES)}")

@@ -12,12 +12,11 @@ from ...policy.memories.registry import MEMORIES
 from .keys import declared_form
 from .types import Form, Name, Table
 
-WORDS = ("markov", "timed", "history")
 _Memory = Annotated[
     Name | dict[str, object],
     Form(
-        '"markov", "timed", "history", or a table such as { states = 2 }',
-        '`"markov"`, `"timed"`, `"history"`, or table',
+        '"markov", "timed", "history", a word such as "states:2", or a table such as { states = 2 }',
+        '`"markov"`, `"timed"`, `"history"`, a word such as `"states:2"`, or table',
     ),
 ]
 

@@ -139,7 +139,7 @@ function options(select, entries) {
 function settings(fields) {
   const { kind, memory, number, certificate, ...others } = fields;
   const found = { kind: kind.value };
-  if (memory.value) found.memory = number.parentNode.hidden ? memory.value : { [memory.value]: Number(number.value) };
+  if (memory.value) found.memory = number.parentNode.hidden ? memory.value : `${memory.value}:${number.value}`;
   if (kind.value !== "frontier" && !certificate.checked) found.certificate = false;
   for (const [name, input] of Object.entries(others)) {
     const given = input.value.trim();

@@ -18,11 +18,7 @@ export function about(run) {
 
 function policyClass(run) {
   const { memory } = run.settings;
-  if (run.policy_class || !memory) return run.policy_class || "";
-  if (typeof memory === "string") return memory;
-  return Object.entries(memory)
-    .map(([kind, count]) => `${kind} ${count}`)
-    .join(" ");
+  return run.policy_class || memory?.replace(":", " ") || "";
 }
 
 // How a run stands, or how it ended.
