@@ -154,9 +154,8 @@ class Rows:
 
     def __init__(self, arrays, name, rows, columns):
         self.ends, self.column, self.chance = (arrays[f"{name}.{part}"] for part in ("ends", "column", "chance"))
-        fits = (
-            len(self.ends) == rows + 1 and self.ends[0] == 0 and self.ends[-1] == len(self.column) == len(self.chance)
-        )
+        fits = len(self.ends) == rows + 1 and self.ends == sorted(self.ends) and self.ends[0] == 0
+        fits = fits and self.ends[-1] == len(self.column) == len(self.chance)
         require(fits and all(0 <= one < columns for one in self.column), f"{name} are of another size")
         self.row = cache(self.row_of)
 
@@ -177,7 +176,10 @@ class Observer:
             rows = len(arrays[f"{own}tables.{n}.ends"]) - 1
             require(rows in (record.states, record.states * record.actions), "emissions are of another size")
             self.tables.append((Rows(arrays, f"{own}tables.{n}", rows, self.size), rows > record.states))
-        require(len(self.at) == record.horizon + 1 and min(self.at) >= -1, "the times of an observer are others")
+        fits = len(self.at) == record.horizon + 1 and all(-1 <= n < len(self.tables) for n in self.at)
+        silent = (0 if self.untimed or min(self.at) < 0 else -1) <= self.silent < self.size
+        require(fits and silent, "the times of an observer, or its silent observation, are others")
+        require(not (self.untimed and self.sees_actions), "an observer without a clock sees actions")
         self.varies = len({*self.at[1:]}) > 1
         self.by_choice = self.sees_actions or any(by_action for _, by_action in self.tables)
         self.events = self.size * (record.actions if self.sees_actions else 1)
@@ -238,12 +240,14 @@ class Record:
         require(
             len({one.name for one in self.channels}) == len(self.channels), "problem.bin has two channels of one name"
         )
-        self.quantities = [Quantity(one, arrays, f"quantities.{n}.", self) for n, one in enumerate(head["quantities"])]
+        self.quantities = [Quantity(n, one, arrays, self) for n, one in enumerate(head["quantities"])]
 
     def read_starts(self, arrays):
         """Every first hidden state, with its probability: that of its model, times that of its state in it."""
         parts = list(zip(arrays["starts"], arrays["starts.model"], arrays["starts.state"], strict=True))
         models = {self.model[x]: weight for x, weight, _ in parts}
+        alike = all(models[self.model[x]] == weight for x, weight, _ in parts)
+        require(alike and len({x for x, _, _ in parts}) == len(parts), "a start comes twice, or a model with two weights")
         found = []
         for k, weight in distribution(models.values(), models):
             own = [(x, chance) for x, _, chance in parts if self.model[x] == k]
@@ -260,13 +264,10 @@ class Quantity:
     """`sign · bound ≤ E[Σ d^t rewards + d^T terminal]`, where rewards and terminal carry the sign; in units of `unit`, a power
     of two that is no less than any of them, they are whole numbers of 2^-160, rounded down unless `exact`."""
 
-    def __init__(self, head, arrays, own, record):
-        self.name, self.sign, self.bound, self.discount = (
-            head["name"],
-            head["sign"],
-            head["bound"],
-            Fraction(head["discount"]),
-        )
+    def __init__(self, number_of, head, arrays, record):
+        own, self.is_return = f"quantities.{number_of}.", number_of == 0
+        self.name, self.sign, self.bound = (head[one] for one in ("name", "sign", "bound"))
+        self.discount = Fraction(head["discount"])
         rewards, terminal = arrays[f"{own}rewards"], arrays[f"{own}terminal"]
         fits = len(rewards) == len(terminal) == record.size and all(len(row) == record.actions for row in rewards)
         require(fits and self.sign in (-1, 1) and 0 <= self.discount <= 1, "rewards are of another size")
@@ -666,7 +667,7 @@ def earned(run, quantity, values):
     """Bounds on `sign` times a quantity under a policy, from the last step to the first. Over an infinite horizon a policy that
     acts alike at all times is followed until the rest is small; for another one `values` are what an optimal continuation
     earns."""
-    arena, discount, endless = run.arena, quantity.discount, run.arena.record.endless and quantity.name == "return"
+    arena, discount, endless = run.arena, quantity.discount, run.arena.record.endless and quantity.is_return
     steps, on = arena.horizon, endless and not run.agent.timed
     require(discount < 1 or not endless, "the return over an infinite horizon has no discount")
     require(on or not endless or arena.record.knows_model, "policy: after the horizon its agent cannot know the model")
@@ -728,7 +729,7 @@ def check_value(run, claim, quantity, values):
     name, value, error = quantity.name, number(claim["value"], "a value"), number(claim["error"], "an error")
     least, most = earned(run, quantity, values)
     largest = (run.arena.horizon + 2) * quantity.most(run.arena.horizon) / (1 << 24) + Fraction(1, 1 << 800)
-    largest /= (1 - quantity.discount) if run.arena.record.endless and name == "return" else 1
+    largest /= (1 - quantity.discount) if run.arena.record.endless and quantity.is_return else 1
     require(0 <= error <= largest, f"{name}: an error of {claim['error']} is claimed, {float(largest)} is the most")
     where = f"{name}: {claim['value']} is claimed, {float(quantity.sign * least)} ± {float(most - least)} is found"
     require(max(most - quantity.sign * value, quantity.sign * value - least) <= error, where)
@@ -879,7 +880,7 @@ def ending(arena, guesses, paying, powers, after, nodes, x, z):
     pays, horizon = Fraction(0), arena.horizon
     for (price, one), power in zip(paying, powers, strict=True):
         last = Fraction(one.terminal[x] + (not one.exact), ONE)
-        if after is not None and one.name == "return":
+        if after is not None and one.is_return:
             last = (after[0][x] + after[1]) / one.unit
         pays += price * power * last
     if not arena.late:
@@ -935,7 +936,7 @@ def check_percentage(arena, quantity, claimed, values):
     """A percentage is a share of what policies can reach, within 1e-9 of it and the rounding of floats."""
     bound, share = number(claimed, f"{quantity.name}: its bound"), Fraction(quantity.bound.removesuffix("%")) / 100
     require(0 <= share <= 1, f"{quantity.name}: its bound is no percentage")
-    own = quantity.name == "return" and quantity.sign > 0
+    own = quantity.is_return
     nobody, ends, error, pooled = Guesses(arena, {"rules": []}, {}, {}, ""), [], 0, own and not arena.record.knows_model
     for sign in (1, -1):
         if own and arena.record.endless:
@@ -1199,6 +1200,8 @@ def check_form(claim, record):
         name, bound = given.name, given.bound
         require({*one} == fields and isinstance(one["met"], bool), f"{name}: it has other fields")
         require((one["name"], one["relation"]) == (name, "≤≥"[given.sign > 0]), f"{name}: another quantity is claimed")
+        alone = claim["goal"] == "opaque" and one["sequences"] == 0
+        require(number(one["factor"], "a factor") == 0 or alone, f"{name}: a task counts what is not proven")
         same = isinstance(bound, str) or (type(one["bound"]) is type(bound) and one["bound"] == bound)
         require(same and (one["bound"] is not None or (bound is None and one["met"])), f"{name}: its bound is another")
     delays = [one["delay"] for one in claim["bounds"]]

@@ -200,15 +200,24 @@ class Claim:
         return [one for number in self.hidden for one in self.channels if one.number == number]
 
     @property
-    def counted(self) -> float:
-        """What the quantities add to the objective at least."""
-        return math.fsum(one.factor * one.value - abs(one.factor) * one.error for one in self.quantities if one.factor)
+    def task(self) -> str:
+        """The sum of quantities that counts beside the bits, as for `veil.solve`; empty where there is none."""
+        return " + ".join(f"{one.factor!r}*{one.name}" for one in self.quantities if one.factor).replace("+ -", "- ")
+
+    def with_task(self, bits: float) -> float:
+        """Bits, and what the quantities add to them at least, rounded down."""
+        exact = Fraction(bits)
+        for one in self.quantities:
+            factor = Fraction(one.factor)
+            exact += factor * Fraction(one.value) - abs(factor) * Fraction(one.error)
+        found = float(exact)
+        return found if Fraction(found) <= exact else math.nextafter(found, -math.inf)
 
     @property
     def lower(self) -> float:
-        """Bits that the policy is proven to hide in the least of the hidden channels, and what its quantities add; 0 with goal
-        "transparent"."""
-        return min(one.lower for one in self.least) + self.counted if self.goal == "opaque" else 0.0
+        """Bits that the policy is proven to hide in the least of the hidden channels, and what it has of the task, if any; 0
+        with goal "transparent"."""
+        return self.with_task(min(one.lower for one in self.least)) if self.goal == "opaque" else 0.0
 
     @property
     def upper(self) -> float:

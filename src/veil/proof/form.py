@@ -48,7 +48,11 @@ def _check_types(claim: Claim) -> None:
         _check_finite(what, [one.value, one.error, one.factor], [one.error], [one.bound])
         require(type(one.met) is bool, f"quantities: met is {_short(one.met)}, expected a truth value")
         _check_count(one.sequences, "sequences", 0, MOST_SEQUENCES)
-        require(claim.goal == "opaque" or not one.factor, f"{what}: it counts beside a goal that is proven alone")
+        alone = claim.goal == "opaque" and not one.sequences
+        require(
+            alone or not one.factor,
+            f"{what}: a task counts it, so that its value has to be proven, and the goal opaque",
+        )
     for one in claim.channels:
         _check_channel(one)
     for one in claim.bounds:

@@ -52,32 +52,35 @@ def claim_words(claim: Certificate) -> str:
     several, clock = len(claim.hidden) > 1, ", even if the observer has a clock" * (_CLOCKLESS in claim.bound_class)
     where = f" in {'each of ' * several}{' and '.join(claim.hide)}" if claim.hidden != (0,) else ""
     least = " on the least of them" if several else where
+    least += f" on bits plus {claim.task}" if claim.task else ""
     attached = "; ".join(one for one in ("rules attached", claim.trivial) if one)
     return (
         f"{_own_words(claim, where, clock)}; proven upper bound{least} over all policies{limit}:"
-        f" {upper_text(claim.upper)} bits ({attached}){_delayed_words(claim)}. {reached}"
+        f" {upper_text(claim.upper)}{' bits' * (not claim.task)} ({attached}){_delayed_words(claim)}. {reached}"
     )
 
 
 def _own_words(claim: Certificate, where: str, clock: str) -> str:
     """What the policy hides: proven, and beside that with confidence."""
-    proven = f"hides at least {lower_text(claim.lower)} bits{where} (proven{clock})"
-    if claim.likely_lower > claim.lower:
-        also = f"proven: at least {lower_text(claim.lower)}{clock}"
-        drawn = f"{CONFIDENCE}, over the verifier's own draws; {also}"
-        return f"hides at least {lower_text(claim.likely_lower)} bits{where} ({drawn})"
-    return (
-        proven if claim.proves_policy else "What the policy hides is not proven within the time limit: allow more time"
-    )
+    bits, likely = claim.hidden_bits
+    found = f"hides at least {lower_text(bits)} bits{where} (proven{clock})"
+    if likely > bits:
+        drawn = f"{CONFIDENCE}, over the verifier's own draws; proven: at least {lower_text(bits)}{clock}"
+        found = f"hides at least {lower_text(likely)} bits{where} ({drawn})"
+    elif not claim.proves_policy:
+        found = "What the policy hides is not proven within the time limit: allow more time"
+    if not claim.task:
+        return found
+    how = CONFIDENCE if likely > bits else "proven"
+    return f"{found}; bits plus {claim.task} are at least {lower_text(claim.likely_lower)} ({how})"
 
 
 def _delayed_words(claim: Certificate) -> str:
     """The smaller bound, where there is one."""
     if claim.delayed is None:
         return ""
-    return (
-        f", over those that do not see the current observation: {upper_text(claim.delayed.upper)} bits (rules attached)"
-    )
+    unit = " bits" * (not claim.task)
+    return f", over those that do not see the current observation: {upper_text(claim.delayed.upper)}{unit} (rules attached)"
 
 
 def _return_words(claim: Certificate, one: ProvenQuantity) -> str:
