@@ -174,7 +174,8 @@ class Certificate(Claim, Value):
 
     def summary(self) -> str:
         """The claim in a few sentences, lower bounds rounded down and upper bounds up."""
-        lines = [self.claim, f"Policy: {self.policy_class}. Upper bound over: {self.bound_class}."]
+        which = "Upper" if self.beliefs is None else "Lower"
+        lines = [self.claim, f"Policy: {self.policy_class}. {which} bound over: {self.bound_class}."]
         if self.delayed is not None:
             lines[-1] += f" Smaller upper bound over: {DELAYED_CLASS}."
         if self.goal == "opaque" and self.feasible:

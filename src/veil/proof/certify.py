@@ -22,10 +22,11 @@ from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
 from ..problem.terms import hidden_terms, terms_of, with_task
 from .arithmetic import FLOOR, UNIT
+from .belief_bound import belief_bound
 from .certificate import Certificate
 from .checked_policy import channels_heard
 from .checked_problem import Bounds, CheckedProblem
-from .claims import ProvenChannel, ProvenQuantity, Sampled
+from .claims import BeliefBound, ProvenChannel, ProvenQuantity, Sampled
 from .compiled import free_quantities, record_of
 from .described import described, policy_words
 from .feasibility import after_horizon, bounds_of
@@ -126,8 +127,13 @@ def prove(
     game: GameBounds | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
     progress: ProgressOption = None,
+    beliefs: BeliefBound | None = None,
 ) -> tuple[Certificate, bool]:
-    """`certify`, and whether an interrupt ended it before its time, so that the bounds may be weaker than they could be."""
+    """`certify`, and whether an interrupt ended it before its time, so that the bounds may be weaker than they could be.
+
+    **Arguments:** `beliefs`: with goal "transparent" the witness of a lower bound over all policies, whose number is found
+    here.
+    """
     _check(policy, problem, goal, time_limit, gap)
     clock = Clock(_SECONDS if time_limit is None else float(time_limit))
     problem, terms = _counted(problem, task, goal)
@@ -173,6 +179,10 @@ def prove(
             known = max(known, claim.lower)
         words = bound_words(record, goal, several=len(best.bound.rules) > 1)
         claim = replace(claim, bounds=uppers, best_known=known, bound_class=words)
+    elif beliefs is not None:
+        found = belief_bound(CheckedProblem(record), beliefs, bounds)
+        claim = replace(claim, beliefs=replace(beliefs, lower=min(claim.upper, found - _SLACK)))
+        claim = replace(claim, bound_class=bound_words(record, goal, beliefs=True))
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim)), not finished
 
 
