@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.test_queries import TOYS, by_all_plans, random_asked, toy
 from tests.proof.lies import dressed, mutated
 from tests.proof.plain import code, saved
+from tests.querying.test_best import TOYS, by_all_plans, random_asked, toy
 from tests.seeds import in_blocks
 from veil.common.errors import CertificateError, InputError, TooLargeError
 from veil.proof.certificate import Certificate
@@ -34,7 +34,7 @@ def asked(seed: int, price: float | None = None) -> tuple[veil.Problem, float, f
     given, price = random_asked(seed), (0.1 if seed % 4 == 3 else 0.0) if price is None else price
     problem, walker, tables, _, _ = given
     sensors = {"left": veil.Observer(tables[0]), "right": veil.Observer(tables[1])}
-    made = veil.Querying(walker, sensors, {"left": 0.5, "right": 1.0}).apply(problem)
+    made = veil.Querying(walker=walker, sensors=sensors, costs={"left": 0.5, "right": 1.0}).apply(problem)
     made = made.replace(constraints=[veil.Return(max=1.0)]) if price else made
     return made, price, by_all_plans(given, (0.5, 1.0), price) - price * 1.0
 

@@ -10,8 +10,8 @@ from ..proof.belief_bound import sees_what_observer_sees
 from ..proof.checked_problem import CheckedProblem
 from ..proof.claims import BeliefBound, Beliefs
 from ..proof.compiled import free_quantities, record_of
-from .graph import BeliefGraph
 from .beliefs import BeliefSteps
+from .graph import BeliefGraph
 
 _AT_ONCE = 2**14  # beliefs
 _LESS = 2e-12  # of each number: equal beliefs of a search are equal to twelve decimals, and the witness is below all of them
