@@ -41,7 +41,7 @@ MOST_BYTES = 1 << 28  # of a file
 MOST_STEPS = 2000  # of a horizon
 MOST_SEQUENCES = 10_000_000
 KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B"}
-FORM, PROBLEM_FORM, POLICY_FORM = "veil-certificate-7", "veil-record-1", "veil-policy-1"
+FORM, PROBLEM_FORM, POLICY_FORM = "veil-certificate-8", "veil-record-1", "veil-policy-1"
 LATER = 1 << 40  # stands for all times at which moves are alike
 AGENT = -1  # the number of the agent's own observer, among those of channels
 
@@ -154,9 +154,8 @@ class Rows:
 
     def __init__(self, arrays, name, rows, columns):
         self.ends, self.column, self.chance = (arrays[f"{name}.{part}"] for part in ("ends", "column", "chance"))
-        fits = (
-            len(self.ends) == rows + 1 and self.ends[0] == 0 and self.ends[-1] == len(self.column) == len(self.chance)
-        )
+        fits = len(self.ends) == rows + 1 and self.ends == sorted(self.ends) and self.ends[0] == 0
+        fits = fits and self.ends[-1] == len(self.column) == len(self.chance)
         require(fits and all(0 <= one < columns for one in self.column), f"{name} are of another size")
         self.row = cache(self.row_of)
 
@@ -177,7 +176,10 @@ class Observer:
             rows = len(arrays[f"{own}tables.{n}.ends"]) - 1
             require(rows in (record.states, record.states * record.actions), "emissions are of another size")
             self.tables.append((Rows(arrays, f"{own}tables.{n}", rows, self.size), rows > record.states))
-        require(len(self.at) == record.horizon + 1 and min(self.at) >= -1, "the times of an observer are others")
+        fits = len(self.at) == record.horizon + 1 and all(-1 <= n < len(self.tables) for n in self.at)
+        silent = (0 if self.untimed or min(self.at) < 0 else -1) <= self.silent < self.size
+        require(fits and silent, "the times of an observer, or its silent observation, are others")
+        require(not (self.untimed and self.sees_actions), "an observer without a clock sees actions")
         self.varies = len({*self.at[1:]}) > 1
         self.by_choice = self.sees_actions or any(by_action for _, by_action in self.tables)
         self.events = self.size * (record.actions if self.sees_actions else 1)
@@ -238,12 +240,16 @@ class Record:
         require(
             len({one.name for one in self.channels}) == len(self.channels), "problem.bin has two channels of one name"
         )
-        self.quantities = [Quantity(one, arrays, f"quantities.{n}.", self) for n, one in enumerate(head["quantities"])]
+        self.quantities = [Quantity(n, one, arrays, self) for n, one in enumerate(head["quantities"])]
 
     def read_starts(self, arrays):
         """Every first hidden state, with its probability: that of its model, times that of its state in it."""
         parts = list(zip(arrays["starts"], arrays["starts.model"], arrays["starts.state"], strict=True))
         models = {self.model[x]: weight for x, weight, _ in parts}
+        alike = all(models[self.model[x]] == weight for x, weight, _ in parts)
+        require(
+            alike and len({x for x, _, _ in parts}) == len(parts), "a start comes twice, or a model with two weights"
+        )
         found = []
         for k, weight in distribution(models.values(), models):
             own = [(x, chance) for x, _, chance in parts if self.model[x] == k]
@@ -260,13 +266,10 @@ class Quantity:
     """`sign · bound ≤ E[Σ d^t rewards + d^T terminal]`, where rewards and terminal carry the sign; in units of `unit`, a power
     of two that is no less than any of them, they are whole numbers of 2^-160, rounded down unless `exact`."""
 
-    def __init__(self, head, arrays, own, record):
-        self.name, self.sign, self.bound, self.discount = (
-            head["name"],
-            head["sign"],
-            head["bound"],
-            Fraction(head["discount"]),
-        )
+    def __init__(self, number_of, head, arrays, record):
+        own, self.is_return = f"quantities.{number_of}.", number_of == 0
+        self.name, self.sign, self.bound = (head[one] for one in ("name", "sign", "bound"))
+        self.discount = Fraction(head["discount"])
         rewards, terminal = arrays[f"{own}rewards"], arrays[f"{own}terminal"]
         fits = len(rewards) == len(terminal) == record.size and all(len(row) == record.actions for row in rewards)
         require(fits and self.sign in (-1, 1) and 0 <= self.discount <= 1, "rewards are of another size")
@@ -666,7 +669,7 @@ def earned(run, quantity, values):
     """Bounds on `sign` times a quantity under a policy, from the last step to the first. Over an infinite horizon a policy that
     acts alike at all times is followed until the rest is small; for another one `values` are what an optimal continuation
     earns."""
-    arena, discount, endless = run.arena, quantity.discount, run.arena.record.endless and quantity.name == "return"
+    arena, discount, endless = run.arena, quantity.discount, run.arena.record.endless and quantity.is_return
     steps, on = arena.horizon, endless and not run.agent.timed
     require(discount < 1 or not endless, "the return over an infinite horizon has no discount")
     require(on or not endless or arena.record.knows_model, "policy: after the horizon its agent cannot know the model")
@@ -728,7 +731,7 @@ def check_value(run, claim, quantity, values):
     name, value, error = quantity.name, number(claim["value"], "a value"), number(claim["error"], "an error")
     least, most = earned(run, quantity, values)
     largest = (run.arena.horizon + 2) * quantity.most(run.arena.horizon) / (1 << 24) + Fraction(1, 1 << 800)
-    largest /= (1 - quantity.discount) if run.arena.record.endless and name == "return" else 1
+    largest /= (1 - quantity.discount) if run.arena.record.endless and quantity.is_return else 1
     require(0 <= error <= largest, f"{name}: an error of {claim['error']} is claimed, {float(largest)} is the most")
     where = f"{name}: {claim['value']} is claimed, {float(quantity.sign * least)} ± {float(most - least)} is found"
     require(max(most - quantity.sign * value, quantity.sign * value - least) <= error, where)
@@ -879,7 +882,7 @@ def ending(arena, guesses, paying, powers, after, nodes, x, z):
     pays, horizon = Fraction(0), arena.horizon
     for (price, one), power in zip(paying, powers, strict=True):
         last = Fraction(one.terminal[x] + (not one.exact), ONE)
-        if after is not None and one.name == "return":
+        if after is not None and one.is_return:
             last = (after[0][x] + after[1]) / one.unit
         pays += price * power * last
     if not arena.late:
@@ -935,7 +938,7 @@ def check_percentage(arena, quantity, claimed, values):
     """A percentage is a share of what policies can reach, within 1e-9 of it and the rounding of floats."""
     bound, share = number(claimed, f"{quantity.name}: its bound"), Fraction(quantity.bound.removesuffix("%")) / 100
     require(0 <= share <= 1, f"{quantity.name}: its bound is no percentage")
-    own = quantity.name == "return" and quantity.sign > 0
+    own = quantity.is_return
     nobody, ends, error, pooled = Guesses(arena, {"rules": []}, {}, {}, ""), [], 0, own and not arena.record.knows_model
     for sign in (1, -1):
         if own and arena.record.endless:
@@ -999,6 +1002,173 @@ def holds_strings(observer, tables):
                     return False
         layer = after
     return len({*layer.values()}) == len(layer)
+
+
+# Lower bounds over all policies of agents that see what the observer sees
+
+
+class Witness:
+    """The values of unnormalised beliefs over (x, value of the secret, 0 before it is settled), from the last step back:
+    `W_t(b) = min_a [paid(a) + Σ_e (h(b_e) + W_t+1(b_e))]`. W is concave, homogeneous and monotone, so that for a belief p of
+    the witness `W(b) ≥ c W(p) + W(b − c p)`; and `W(b) ≥ Σ_x (m_x told(x) + H(z | x))`, since to be told x now and at all later
+    times leaves less, and what follows says nothing more of a settled value."""
+
+    def __init__(self, arena, priced, told, arrays):
+        self.arena, self.secret, self.horizon = arena, arena.secrets[0], arena.horizon
+        self.priced, self.shift = [(price, one) for price, one in priced if price], Fraction(0)
+        self.pays = {time: self.paid(time) for time in range(self.horizon + 1)}
+        self.points = [self.read(time, arrays, f"beliefs.{time}.") for time in range(whole(told["times"], "times"))]
+        self.forecast, self.coming = cache(self.forecast_of), cache(self.coming_of)
+        if self.secret.ahead:
+            rows = [[row for _, row in arena.actions(x)] for x in range(arena.record.size)]
+            free = all(len(row) == arena.record.actions and row.count(row[0]) == len(row) for row in rows)
+            require(free, "beliefs: the secret lies ahead, and depends on actions that are not chosen yet")
+
+    def paid(self, time):
+        """What each action costs in each x, or x at the end, more than the least of all: that is added to `shift`."""
+        found = {}
+        for x in range(self.arena.record.size):
+            for action in range(self.arena.record.actions if time < self.horizon else 1):
+                found[x, action] = Fraction(0)
+                for price, one in self.priced:
+                    pays = one.rewards[x][action] if time < self.horizon else one.terminal[x]
+                    found[x, action] -= price * one.discount**time * one.unit * (pays + (not one.exact)) / ONE
+        least = min(Fraction(0), *found.values())
+        self.shift += least
+        return {key: float(value - least) for key, value in found.items()}
+
+    def read(self, time, arrays, own):
+        """The beliefs of a time, each with those that its events lead to."""
+        ends, places, weights, child = (arrays[own + name] for name in ("ends", "place", "weight", "child"))
+        values = self.secret.values if self.is_settled(time) else 1
+        require(len(ends) == len(child) + 1 and time < self.horizon, "beliefs: of another size")
+        found = []
+        for low, high, after in zip(ends, ends[1:], child, strict=False):
+            require(0 <= low <= high <= len(places) == len(weights), "beliefs: of another size")
+            belief = {divmod(place, values): int(ONE * Fraction(weight))
+                      for place, weight in zip(places[low:high], weights[low:high], strict=True)}  # fmt: skip
+            inside = all(0 <= x < self.arena.record.size for x, _ in belief) and min(belief.values(), default=1) > 0
+            require(inside and len(belief) == high - low, "beliefs: one of them is none")
+            found.append((belief, after))
+        return found
+
+    def is_settled(self, time):
+        return self.secret.kind == "once" and self.secret.time <= time
+
+    def place(self, time, x, z):
+        """The place of x in a belief, with the value that was or is settled."""
+        if not self.is_settled(time):
+            return x, 0
+        value = self.secret.value[x] if self.secret.time == time else z
+        require(value >= 0, "a secret has no value in a state that can occur")
+        return x, value
+
+    def after(self, time, belief):
+        """For each action that is available in all states of a belief: the beliefs that its events lead to, by event."""
+        open_to_all = set(range(self.arena.record.actions))
+        found = defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
+        for (x, z), mass in belief.items():
+            open_to_all &= {action for action, _ in self.arena.actions(x)}
+            for action, row in self.arena.actions(x):
+                for y, chance in row:
+                    for (event,), part in self.arena.seen(time + 1, x, y, action):
+                        found[action][event][self.place(time + 1, y, z)] += (mass * chance >> BITS) * part >> BITS
+        require(open_to_all, "beliefs: no action is available in all states of one")
+        return {action: found[action] for action in open_to_all}
+
+    def forecast_of(self, time, x):
+        """The probabilities of the values 0 and 1 at a time that may lie ahead by so many steps."""
+        ahead = min(self.secret.ahead, self.horizon - time)
+        if self.secret.value[x] == 1 or not ahead:
+            return [ONE * (self.secret.value[x] == value) for value in range(self.secret.values)]
+        return self.coming(ahead, x)
+
+    def coming_of(self, steps, x):
+        """The probabilities that value 1 does not come and that it comes, within so many steps."""
+        if self.secret.value[x] == 1 or not steps:
+            return [ONE * (self.secret.value[x] != 1), ONE * (self.secret.value[x] == 1)]
+        rows = [(chance, self.coming(steps - 1, y)) for y, chance in self.arena.actions(x)[0][1]]
+        return [sum(chance * row[value] >> BITS for chance, row in rows) for value in (0, 1)]
+
+    def counted(self, time, belief):
+        """The entropy that counts at a time."""
+        factor = self.secret.times[time] if self.secret.kind == "each" else float(time == self.horizon)
+        joint = defaultdict(int)
+        for (x, z), mass in belief.items() if factor else ():
+            for value, share in enumerate(self.forecast(time, x)) if self.secret.kind == "each" else [(z, ONE)]:
+                joint[value] += mass * share >> BITS
+        return factor * entropy([joint.values()])
+
+    def left(self, time, belief):
+        """What still counts if x is told."""
+        rows = defaultdict(list)
+        for (x, _), mass in belief.items():
+            rows[x].append(mass)
+        later = entropy(rows.values()) if self.is_settled(time) and time < self.horizon else 0.0
+        return math.fsum([later, *(sum(row) / ONE * self.told[time][x] for x, row in rows.items())])
+
+    def worth(self, time, belief, child):
+        """What still counts, at least: by a belief of the witness and what is left, or by x alone."""
+        plain = self.left(time, belief)
+        if child < 0:
+            return plain
+        point = self.points[time][child][0]
+        ratio = min((belief.get(key, 0) << BITS) // mass for key, mass in point.items()) if point else 0
+        rest = {key: mass - (-(-ratio * point.get(key, 0) // ONE)) for key, mass in belief.items()}
+        rest = {key: mass for key, mass in rest.items() if mass > 0}
+        return max(plain, ratio / ONE * self.values[child] + self.left(time, rest))
+
+    def least(self, time, belief, child):
+        """The least of all actions; who is told x has no further beliefs."""
+        scores = []
+        for action, events in self.after(time, belief).items():
+            pays = [mass / ONE * self.pays[time][x, action] for (x, _), mass in belief.items()]
+            for event, one in events.items():
+                counts = child is not None or not self.is_settled(time)
+                pays.append(self.counted(time + 1, one) if counts else 0.0)
+                pays.append(self.left(time + 1, one) if child is None else self.worth(time + 1, one, child[event]))
+            scores.append(math.fsum(pays))
+        return min(scores)
+
+    def total(self, first):
+        """The bound, from the starts on; each of its sums has a relative error below 2^-49."""
+        arena, size = self.arena, self.arena.record.size
+        self.told, self.values = {self.horizon: [self.pays[self.horizon][x, 0] for x in range(size)]}, []
+        for time in range(self.horizon - 1, -1, -1):
+            points = self.points[time] if time < len(self.points) else []
+            self.values = [self.least(time, belief, child) for belief, child in points]
+            self.told[time] = [self.least(time, {(x, 0): ONE}, None) for x in range(size)]
+        starts = defaultdict(lambda: defaultdict(int))
+        for x, (event,), mass in arena.starts:
+            starts[event][self.place(0, x, 0)] += mass
+        require(
+            len(first) == max(1, self.arena.observers[0].size * self.arena.observers[0].sees_first),
+            "beliefs: the first",
+        )
+        found = [self.counted(0, one) + self.worth(0, one, first[event]) for event, one in starts.items()]
+        return Fraction(math.fsum(found)) * (1 - (self.horizon + 4) * Fraction(1, 1 << 48)) + self.shift
+
+
+def check_beliefs(record, claim, arrays):
+    """A lower bound on what is hidden by all policies of agents that see what the observer sees, if there is one."""
+    told, own = claim["beliefs"], record.channels[0]
+    if told is None:
+        return []
+    observer = record.observers[own.receives]
+    alike = record.blind and record.agent == own.receives and record.cells == 1 and observer.sees_actions
+    alike = alike and not (observer.untimed or record.endless or own.kind == "path")
+    require(alike and claim["goal"] == "transparent", "beliefs: the agent does not see just what its observer sees")
+    require({*told} == {"lower", "prices", "times"}, "beliefs: they have other fields")
+    prices, limit = [number(price, "a price") for price in told["prices"]], Fraction(0)
+    require(len(prices) == len(record.quantities) and min(prices) >= 0, "the prices are not one for each quantity")
+    for price, quantity, one in zip(prices, record.quantities, claim["quantities"], strict=True):
+        require(price == 0 or one["bound"] is not None, "there is a price, and no bound for it")
+        limit += price * quantity.sign * number(one["bound"] or 0, "a bound")
+    witness = Witness(Arena(record), list(zip(prices, record.quantities, strict=True)), told, arrays)
+    lower, found = number(told["lower"], "beliefs: the lower bound"), witness.total(arrays["beliefs.first"]) + limit
+    require(lower <= found, f"beliefs: a lower bound of {told['lower']} is claimed, and {float(found)} is found")
+    require(lower <= number(claim["channels"][0]["upper"], "an upper bound"), "beliefs: more than the policy hides")
+    return [f"no policy that sees what the observer sees hides less than {float(found):.9f} bits"]
 
 
 # Statistical claims
@@ -1199,6 +1369,8 @@ def check_form(claim, record):
         name, bound = given.name, given.bound
         require({*one} == fields and isinstance(one["met"], bool), f"{name}: it has other fields")
         require((one["name"], one["relation"]) == (name, "≤≥"[given.sign > 0]), f"{name}: another quantity is claimed")
+        alone = claim["goal"] == "opaque" and one["sequences"] == 0
+        require(number(one["factor"], "a factor") == 0 or alone, f"{name}: a task counts what is not proven")
         same = isinstance(bound, str) or (type(one["bound"]) is type(bound) and one["bound"] == bound)
         require(same and (one["bound"] is not None or (bound is None and one["met"])), f"{name}: its bound is another")
     delays = [one["delay"] for one in claim["bounds"]]
@@ -1281,7 +1453,7 @@ def check(folder, draws=None):
     lower = min(lowers[one] for one in claim["hidden"])
     bits = " and ".join([f"{float(lower):.9f}", *(f"{float(upper):.9f}" for upper in found)])
     words = f"the certificate holds: recomputed {bits} bits, return {claim['quantities'][0]['value']:.9g}"
-    return "; ".join([words, *drawn])
+    return "; ".join([words, *check_beliefs(record, claim, arrays), *drawn])
 
 
 def options(arguments):

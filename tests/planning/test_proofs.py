@@ -45,7 +45,7 @@ def test_why_there_is_no_proof(problem: veil.Problem):
         ({"certificate": False}, "it was not asked for"),
         ({"objective": "guess"}, "and the objective was 'guess'"),
         ({"min_opacity": 0.1}, "not about the most return for some bits"),
-        ({"task": "0.1*return"}, "a sum of bits and a task"),
+        ({"task": "0.1*return - H(own)"}, "no bound for bits in a task"),
         ({"progress": stop}, "the search was interrupted"),
     ]
     for options, words in given:

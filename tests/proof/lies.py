@@ -14,8 +14,11 @@ from tests.proof.cases import KINDS, constrained, noisy_problem, random_policy, 
 from veil.engine.return_range import threshold
 from veil.game.records import solve_records_game
 from veil.game.solve import solve_game
+from veil.measure.constrained import quantity_values
+from veil.policy.history import HistoryPolicy
 from veil.proof.certificate import Certificate
 from veil.proof.claims import Sampled
+from veil.proof.compiled import free_quantities
 from veil.proof.words import claim_words, seal_of
 
 STRANGE = (
@@ -37,6 +40,8 @@ class Truth:
         if problem.return_over == "horizon":
             values = {one.name: one.value for one in veil.constraint_values(problem, policy)}
             self.values = [veil.expected_return(problem, policy), *(values[one.name] for one in problem.others)]
+            every = quantity_values(problem, policy)
+            self.values += [every[number] for number in free_quantities(problem)]
         self.best = _best(problem, tuple(names[one] for one in hidden))
 
     def allows(self, claim: Certificate) -> bool:
@@ -47,6 +52,8 @@ class Truth:
                 return False
             if one.sampled is not None and not one.sampled.lower - OFF <= bits <= one.sampled.upper + OFF:
                 return False
+        if claim.goal == "opaque" and claim.lower > self._objective(claim) + OFF * (1 + abs(claim.lower)):
+            return False
         for one, value in zip(claim.quantities, self.values, strict=False):
             if self.problem.return_over != "horizon":
                 break
@@ -54,7 +61,24 @@ class Truth:
             missed = one.bound is not None and one.sign * (value - one.bound)
             if far or (one.met and missed is not False and missed < -OFF):  # not met: nothing is claimed of the bound
                 return False
-        return all(one.upper >= self.best - OFF for one in claim.bounds if not one.delay)
+        best = self.best
+        if any(one.factor for one in claim.quantities):
+            best = self._objective(claim) if self.problem.return_over == "horizon" and self.meets(claim) else -np.inf
+        return all(one.upper >= best - OFF * (1 + abs(best)) for one in claim.bounds if not one.delay)
+
+    def meets(self, claim: Certificate) -> bool:
+        """Whether the policy is one of those that an upper bound is about."""
+        kept = all(self.bits[one.number] >= (one.min or 0.0) for one in claim.channels)
+        return kept and all(one.met for one in claim.quantities)
+
+    def _objective(self, claim: Certificate) -> float:
+        """What the policy hides in the least of the channels, and what it has of the task."""
+        if claim.quantities[0].factor and self.problem.return_over != "horizon":
+            return np.inf
+        pairs = zip(claim.quantities, self.values, strict=False)
+        return min(self.bits[one] for one in claim.hidden) + sum(
+            one.factor * value for one, value in pairs if one.factor
+        )
 
 
 def _best(problem: veil.Problem, names: tuple[str, ...]) -> float:
@@ -88,7 +112,15 @@ def honest(seed: int) -> tuple[veil.Problem, veil.Policy, Certificate]:
     policy = random_policy(problem, kinds[seed % len(kinds)], seed)
     if goal == "transparent":
         hide = "own"
-    claim = veil.certify(problem, policy, 0.3, goal=goal, hide=hide, progress=False)  # type: ignore[arg-type]
+    task = None
+    if (
+        seed % 7 == 3
+        and goal == "opaque"
+        and problem.return_over == "horizon"
+        and not isinstance(policy, HistoryPolicy)
+    ):
+        task = rng.choice(("0.7*return", "-2*return", "0.3*return - 0.5*return"))
+    claim = veil.certify(problem, policy, 0.3, goal=goal, hide=hide, task=task, progress=False)  # type: ignore[arg-type]
     return (
         problem,
         policy,

@@ -14,7 +14,7 @@ from veil.proof.described import described
 from veil.proof.record import read_record
 
 BASE = "veil.proof.checking"
-MOST_LINES = 3660
+MOST_LINES = 4010
 
 
 def lines(modules: set[str]) -> int:

@@ -166,6 +166,7 @@ def print_verified(
     solved_with = () if parts.result is None or parts.scenario else parts.result.document.problem.changes
     changes = changes or tuple(solved_with)
     drawn = {one.name: found.sampled[one.number].lower for one in certificate.channels if one.number in found.sampled}
+    again = certificate.with_task(found.least(certificate.hidden))
     facts: dict[str, object] = {
         "holds": True,
         "scenario": parts.scenario or (None if parts.result is None else parts.result.scenario),
@@ -181,7 +182,7 @@ def print_verified(
         "expected_return": certificate.expected_return,
         "threshold": certificate.threshold,
         "feasible": certificate.feasible,
-        "recomputed_lower": found.least(certificate.hidden),
+        "recomputed_lower": again,
         "recomputed_upper": found.upper,
         "recomputed_likely_lower": drawn or None,
         "delayed_upper": None if certificate.delayed is None else certificate.delayed.upper,
@@ -199,7 +200,7 @@ def print_verified(
             ("changed", ", ".join(changes) or None),
             ("fingerprint", certificate.problem_hash),
             ("claimed", _bounds(certificate, certificate.lower, certificate.upper)),
-            ("recomputed", _bounds(certificate, found.least(certificate.hidden), found.upper)),
+            ("recomputed", _bounds(certificate, again, found.upper)),
             ("", _delayed(certificate, found)),
             *[(CONFIDENCE_LABEL, f"{name}: at least {lower_text(bits, 6)} bits in the verifier's draws")
               for name, bits in drawn.items()],
@@ -282,7 +283,8 @@ def _bounds(certificate: "Certificate", lower: float, upper: float) -> str:
     """Both bounds; the upper one alone where nothing is proven of the policy."""
     from ..common.text import in_parentheses
 
-    high = f"{upper_text(upper, 6)} bits{in_parentheses(certificate.trivial)}"
+    unit = f"bits plus {certificate.task}" if certificate.task else "bits"
+    high = f"{upper_text(upper, 6)} {unit}{in_parentheses(certificate.trivial)}"
     return f"{lower_text(lower, 6)} … {high}" if certificate.proves_policy else f"any policy at most {high}"
 
 

@@ -132,7 +132,7 @@ def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, sec
     try:
         proof, interrupted = prove(
             problem, solution.policy, seconds, goal="opaque" if options.goal == "opaque" else "transparent",
-            hide=options.hide, game=solution.proof, progress=options.progress,
+            hide=options.hide, task=options.task, game=solution.proof, progress=options.progress,
         )  # fmt: skip
     except KeyboardInterrupt:
         return replace(solution, status=Status.INTERRUPTED, certificate_note="the proof was interrupted")
@@ -151,6 +151,4 @@ def _why_no_proof(problem: Problem, solution: Solution, options: SolveOptions) -
         return f"certificates are about the entropy H(Z|Y), and the objective was {options.objective!r}"
     if options.min_opacity is not None:
         return "certificates are about the most bits for a return, not about the most return for some bits"
-    if options.task is not None:
-        return "certificates are about the most bits, not about a sum of bits and a task"
     return ""

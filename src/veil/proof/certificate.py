@@ -33,7 +33,8 @@ class Certificate(Claim, Value):
     - `bounds`: upper bounds over all policies that meet every constraint on a quantity and keep the lower bounds `min` of
       channels; an upper bound `max` is not convex and is left out. The first is over all policies; a second one, if it is
       smaller, over agents that do not see the current observation.
-    - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` more than `upper`. "transparent":
+    - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` more than `upper`. With a `task`
+      both count what is hidden and the sum of the task. "transparent":
       the policy hides at most `upper` bits of its own channel, and no more than `lower` = 0 is proven for all others.
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
@@ -54,9 +55,17 @@ class Certificate(Claim, Value):
         return f"Certificate({self.goal}: {lower_text(self.lower)} to {upper_text(self.upper)} bits{met})"
 
     @property
+    def hidden_bits(self) -> tuple[float, float]:
+        """Bits that the policy hides at least in the least of the hidden channels: proven, and with confidence; 0 with goal
+        "transparent"."""
+        if self.goal != "opaque":
+            return 0.0, 0.0
+        return min(one.lower for one in self.least), min(one.likely[0] for one in self.least)
+
+    @property
     def likely_lower(self) -> float:
         """The same with confidence 1 − 1e-6 over the verifier's own draws: `lower`, or more."""
-        return min(one.likely[0] for one in self.least) + self.counted if self.goal == "opaque" else 0.0
+        return self.with_task(self.hidden_bits[1]) if self.goal == "opaque" else 0.0
 
     @property
     def likely_upper(self) -> float:
@@ -138,13 +147,13 @@ class Certificate(Claim, Value):
 
     @property
     def proves_policy(self) -> bool:
-        """Whether something is proven of what the policy hides: False if `lower` is 0 because the time did not suffice."""
-        return self.goal != "opaque" or self.is_exact or float(lower_text(self.lower)) > 0
+        """Whether something is proven of what the policy hides: False if it is 0 because the time did not suffice."""
+        return self.goal != "opaque" or self.is_exact or float(lower_text(self.hidden_bits[0])) > 0
 
     @property
     def trivial(self) -> str:
         """Why the upper bound says nothing about this problem, as `trivial: log2 of 3 values`; empty if it does."""
-        rules = self.bounds[0].rules if self.bounds and not self.bounds[0].rules[0].path_keys else ()
+        rules = self.bounds[0].rules if self.bounds and not (self.task or self.bounds[0].rules[0].path_keys) else ()
         counts = [one.costs.shape[1] for one in rules if one.channel in self.hidden and np.ndim(one.costs) == 2]
         return trivial_words(self.upper, min(counts)) if counts else ""
 
@@ -165,7 +174,8 @@ class Certificate(Claim, Value):
 
     def summary(self) -> str:
         """The claim in a few sentences, lower bounds rounded down and upper bounds up."""
-        lines = [self.claim, f"Policy: {self.policy_class}. Upper bound over: {self.bound_class}."]
+        which = "Upper" if self.beliefs is None else "Lower"
+        lines = [self.claim, f"Policy: {self.policy_class}. {which} bound over: {self.bound_class}."]
         if self.delayed is not None:
             lines[-1] += f" Smaller upper bound over: {DELAYED_CLASS}."
         if self.goal == "opaque" and self.feasible:
@@ -189,7 +199,8 @@ class Certificate(Claim, Value):
         )
         return (
             f"Gap: {upper_text(self.gap)} bits; {upper_text(self.class_gap)} due to the policy class{also} (the solver knows a"
-            f" history policy that hides {lower_text(self.best_known)} bits; a better policy of this class may gain a part),"
+            f" history policy that {'has' if self.task else 'hides'} {lower_text(self.best_known)} bits"
+            f"{' with its task' * bool(self.task)}; a better policy of this class may gain a part),"
             f" {upper_text(self.solver_gap)} due to the solver (between that and the upper bound).{blind}"
         )
 

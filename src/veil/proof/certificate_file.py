@@ -15,9 +15,9 @@ from ..common.errors import CertificateError, CertificateFileError
 from ..common.files import check_replaceable, read_whole, reason, write_whole
 from ..common.text import parse_json
 from .certificate import Certificate
-from .claims import ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
+from .claims import BeliefBound, Beliefs, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
 
-FORM = "veil-certificate-7"
+FORM = "veil-certificate-8"
 _MARKER = b"veil-certificate-"
 _MOST_BYTES = 2**24  # of the JSON file, which holds no arrays
 _PLAIN = (
@@ -32,9 +32,10 @@ _PLAIN = (
     "claim",
     "seal",
 )
-_FIELDS = {*_PLAIN, "hidden", "quantities", "channels", "bounds", "register"}
+_FIELDS = {*_PLAIN, "hidden", "quantities", "channels", "bounds", "register", "beliefs"}
 _BOUND, _RULE = {"delay", "upper", "prices", "rules"}, {"channel", "weight", "memory", "steps"}
 _REGISTER = {"nodes", "time"}
+_BELIEFS = ("ends", "place", "weight", "child")
 
 
 def save_certificate(certificate: Certificate, path: str | Path) -> None:
@@ -49,6 +50,12 @@ def save_certificate(certificate: Certificate, path: str | Path) -> None:
     if (held := certificate.register) is not None:
         head["register"] = {"nodes": held.nodes, "time": held.time}
         arrays |= {f"register.{name}": getattr(held, name) for name in ("start", "step", "codes", "label")}
+    head["beliefs"] = None
+    if (found := certificate.beliefs) is not None:
+        head["beliefs"] = {"lower": found.lower, "prices": list(found.prices), "times": len(found.points)}
+        arrays["beliefs.first"] = found.first
+        for time, one in enumerate(found.points):
+            arrays |= {f"beliefs.{time}.{name}": getattr(one, name) for name in _BELIEFS}
     if certificate.values is not None:
         arrays["values"] = certificate.values
     content = save({name: np.ascontiguousarray(one) for name, one in arrays.items()}, metadata={"veil": FORM})
@@ -157,6 +164,15 @@ def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certifica
         _check_fields(held, _REGISTER, "the register")
         parts = {name: arrays[f"register.{name}"] for name in ("start", "step", "codes", "label")}
         register = Register(**parts, nodes=_whole(held["nodes"]), time=_whole(held["time"]))
+    beliefs = None
+    if (said := head["beliefs"]) is not None:
+        _check_fields(said, {"lower", "prices", "times"}, "the beliefs")
+        points = tuple(
+            Beliefs(**{name: arrays[f"beliefs.{time}.{name}"] for name in _BELIEFS})
+            for time in range(_whole(said["times"]))
+        )
+        prices = tuple(map(_number, _listed(said, "prices")))
+        beliefs = BeliefBound(_number(said["lower"]), prices, arrays["beliefs.first"], points)
     plain = {name: head[name] for name in _PLAIN}
     hidden, values = tuple(map(_whole, _listed(head, "hidden"))), arrays.get("values")
     return Certificate(
@@ -167,6 +183,7 @@ def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certifica
         bounds=bounds,
         values=values,
         register=register,
+        beliefs=beliefs,
     )
 
 

@@ -16,20 +16,23 @@ from ..common.errors import InputError, TooLargeError
 from ..engine.feasibility import check_constraints
 from ..game.bounds import Bounds as GameBounds
 from ..game.pairs import DEFAULT_MEMORY
+from ..game.responses import Task
 from ..policy.policy import Policy
 from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
+from ..problem.terms import hidden_terms, terms_of, with_task
 from .arithmetic import FLOOR, UNIT
+from .belief_bound import belief_bound
 from .certificate import Certificate
 from .checked_policy import channels_heard
 from .checked_problem import Bounds, CheckedProblem
-from .claims import ProvenChannel, ProvenQuantity, Sampled
-from .compiled import record_of
+from .claims import BeliefBound, ProvenChannel, ProvenQuantity, Sampled
+from .compiled import free_quantities, record_of
 from .described import described, policy_words
 from .feasibility import after_horizon, bounds_of
 from .form import claimed_channels
 from .forward import MOST_MOVES
-from .observers import ObserverBound, best_observer
+from .observers import Asked, ObserverBound, best_observer
 from .pair_observers import best_observers
 from .policy_values import PolicyContent, PolicyValues, ProvenValue, policy_values
 from .record import Record
@@ -61,6 +64,7 @@ def certify(
     *,
     goal: Literal["opaque", "transparent"] = "opaque",
     hide: str = OWN,
+    task: str | None = None,
     game: GameBounds | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
     progress: ProgressOption = None,
@@ -82,6 +86,8 @@ def certify(
       for rules. One pass over the horizon, for the return, must fit (or be drawn; one second more is allowed for it).
     - `goal`: `"opaque"` or `"transparent"`, as for `veil.solve`.
     - `hide`: the pairs whose least is proven, separated by commas, as for `veil.solve`.
+    - `task`: a sum of rewards and probabilities that counts beside the bits, as for `veil.solve`: both bounds are then on what
+      is hidden and that sum together. There is no bound for bits in a task.
     - `gap`: the search for a rule ends when its bounds are this many bits apart.
     - `game`: a game of this problem that was already solved (`Solution.proof`), whose observer is then used.
     - `memory_bytes`: for the game.
@@ -96,7 +102,16 @@ def certify(
     can be proven in the time.
     """
     return prove(
-        problem, policy, time_limit, gap, goal=goal, hide=hide, game=game, memory_bytes=memory_bytes, progress=progress
+        problem,
+        policy,
+        time_limit,
+        gap,
+        goal=goal,
+        hide=hide,
+        task=task,
+        game=game,
+        memory_bytes=memory_bytes,
+        progress=progress,
     )[0]
 
 
@@ -108,13 +123,20 @@ def prove(
     *,
     goal: Literal["opaque", "transparent"] = "opaque",
     hide: str = OWN,
+    task: str | None = None,
     game: GameBounds | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
     progress: ProgressOption = None,
+    beliefs: BeliefBound | None = None,
 ) -> tuple[Certificate, bool]:
-    """`certify`, and whether an interrupt ended it before its time, so that the bounds may be weaker than they could be."""
+    """`certify`, and whether an interrupt ended it before its time, so that the bounds may be weaker than they could be.
+
+    **Arguments:** `beliefs`: with goal "transparent" the witness of a lower bound over all policies, whose number is found
+    here.
+    """
     _check(policy, problem, goal, time_limit, gap)
     clock = Clock(_SECONDS if time_limit is None else float(time_limit))
+    problem, terms = _counted(problem, task, goal)
     names = [one.name for one in problem.channels]
     hidden = tuple(names.index(name) for name in hidden_names(problem.pairs, hide))
     record, content = record_of(problem), described(problem, policy)
@@ -124,6 +146,7 @@ def prove(
     values, bounds = after_horizon(problem), bounds_of(problem)
     proving = _Proving(record, policy, content, values, bounds, goal, gap, clock)
     channels, quantities, finished = proving.all(numbers)
+    quantities = _with_factors(problem, quantities, terms)
     claim = Certificate(
         goal=goal,
         hidden=hidden,
@@ -146,16 +169,20 @@ def prove(
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
             reports = Clock(left, progress=_proof_reports(line, left))
-            best = _best(problem, claim, bounds, gap, reports, memory_bytes, game, heard=bool(proving.heard))
+            best = _best(problem, claim, bounds, gap, reports, memory_bytes, game, terms, heard=bool(proving.heard))
         finished = finished and not best.interrupted
         found = [best.bound, *([] if best.delayed is None else [best.delayed.bound])]
-        most = CheckedProblem(record, hidden[:1]).most_bits if len(best.bound.rules) == 1 else np.inf
-        uppers = tuple(replace(one, upper=min(most, one.upper + _SLACK)) for one in found)
+        most = CheckedProblem(record, hidden[:1]).most_bits if len(best.bound.rules) == 1 and not terms else np.inf
+        uppers = tuple(replace(one, upper=min(most, one.upper + _SLACK * max(1.0, abs(one.upper)))) for one in found)
         known = best.known
         if known is not None and claim.feasible and all(one.met for one in channels):
             known = max(known, claim.lower)
         words = bound_words(record, goal, several=len(best.bound.rules) > 1)
         claim = replace(claim, bounds=uppers, best_known=known, bound_class=words)
+    elif beliefs is not None:
+        found = belief_bound(CheckedProblem(record), beliefs, bounds)
+        claim = replace(claim, beliefs=replace(beliefs, lower=min(claim.upper, found - _SLACK)))
+        claim = replace(claim, bound_class=bound_words(record, goal, beliefs=True))
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim)), not finished
 
 
@@ -167,15 +194,47 @@ def _best(
     clock: Clock,
     memory_bytes: int,
     game: GameBounds | None,
+    task: Task,
     *,
     heard: bool,
 ) -> ObserverBound:
     """The observers whose rules prove the smallest upper bound that is found."""
-    values, kept, problem = claim.values, claim.kept, problem.informed  # whose bounds hold for agents who see less
+    kept, problem = claim.kept, problem.informed  # whose bounds hold for agents who see less
+    asked = Asked(bounds, claim.values, gap, memory_bytes, task, tuple(one.factor for one in claim.quantities))
     if claim.hidden == (0,) and not kept:
         single = None if game is None or game.best.rules else game
-        return best_observer(problem, bounds, values, gap, clock, memory_bytes, single, 0 if heard else 1)
-    return best_observers(problem, claim.hidden, kept, bounds, values, gap, clock, memory_bytes, game)
+        return best_observer(problem, asked, clock, single, 0 if heard else 1)
+    return best_observers(problem, claim.hidden, kept, asked, clock, game)
+
+
+def _counted(problem: Problem, task: str | None, goal: str) -> tuple[Problem, Task]:
+    """The problem with the quantities of a task, and the factors of these.
+
+    **Raises:** `InputError` where there is no bound for such a task.
+    """
+    if not task:
+        return problem, ()
+    if goal != "opaque":
+        raise InputError("task", ["with goal='transparent' there is no bound for a sum of bits and a task"])
+    for factor, name in hidden_terms(problem, task):
+        raise InputError("task", [f"{factor:g}*H({name}): certificates have no bound for bits in a task"])
+    problem = with_task(problem, task)
+    return problem, tuple(terms_of(problem, task))
+
+
+def _with_factors(problem: Problem, quantities: tuple[ProvenQuantity, ...], task: Task) -> tuple[ProvenQuantity, ...]:
+    """The quantities with the factors by which a task counts them: each where it comes first.
+
+    **Raises:** `TooLargeError` where one of them is not proven.
+    """
+    numbers = [0, *(one.quantity for one in problem.others), *free_quantities(problem)]
+    found = list(quantities)
+    for factor, number in task:
+        place = numbers.index(number)
+        if found[place].sequences:
+            raise TooLargeError("the task could not be proven in the time: allow a longer time_limit")
+        found[place] = replace(found[place], factor=found[place].factor + factor)
+    return tuple(found)
 
 
 def _claimed(problem: Problem, policy: Policy, record: Record, hidden: tuple[int, ...], goal: str) -> tuple[int, ...]:

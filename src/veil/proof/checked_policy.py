@@ -14,6 +14,7 @@ from .record import Record
 
 Numbers = Int[np.ndarray, " n"]
 Events = tuple[Numbers, ...]
+_MOST_NODES = 2**31  # of the graph of a history policy
 
 
 class CheckedPolicy(ABC):
@@ -97,6 +98,7 @@ class _CheckedTable(CheckedPolicy):
     def _read(self, register: Register) -> None:
         problem, size = self.problem, len(register.step)
         require(type(self.nodes) is int and 1 <= self.nodes <= 2**20, "policy: its nodes are too many")
+        require(problem.record.cells * size * self.nodes < 2**62, "policy: it remembers too much")
         self.codes = read_integers(register.codes, 0, 2**62, 1, "policy: its rows")
         require(np.diff(self.codes) > 0, "policy: its rows are out of order")
         self.start = read_integers(register.start, -1, size * self.nodes, 2, "policy: what it remembers at first")
@@ -190,12 +192,15 @@ class _CheckedHistory(CheckedPolicy):
         return models * memories * states
 
     def _check_sizes(self) -> None:
+        fits = self.size * (self.num_values + 1) * self.memories < 2**62 // _MOST_NODES
+        require(fits, "policy: it has too many situations and values")
         for time, (node, situation, value, _) in enumerate(self.decisions):
             low, high = (-1, 0) if time < self.time else (0, self.num_values)
-            inside = (situation >= 0) & (situation < self.size) & (low <= value) & (value < high) & (node >= 0)
+            inside = (situation >= 0) & (situation < self.size) & (low <= value) & (value < high)
+            inside &= (node >= 0) & (node < _MOST_NODES)
             require(inside, f"policy: a row at time {time} is for a situation or value that does not exist")
         edges = [self.first, *self.following, *([] if self.told is None else [self.told])]
-        inside = all(one.size == 0 or -1 <= one.min() <= one.max() < 2**31 for one in edges)
+        inside = all(one.size == 0 or -1 <= one.min() <= one.max() < _MOST_NODES for one in edges)
         require(inside, "policy: a node is out of range")
 
     def _situation(self, m: Numbers, x: Numbers) -> Numbers:

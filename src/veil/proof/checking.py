@@ -22,6 +22,7 @@ from .agent import Agent
 from .arithmetic import UNIT, require
 from .attainable import attainable, rounding_of
 from .backward import rule_bound
+from .belief_bound import belief_bound
 from .checked_policy import channels_heard
 from .checked_problem import CheckedProblem, most_bits
 from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
@@ -63,12 +64,13 @@ class Verification:
 
     **Attributes:** `channels`: for each channel of the certificate, by number, the values of the policy that are proven;
     `uppers`: each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of
-    the channel.
+    the channel; `beliefs`: the lower bound over all policies of agents that see what the observer sees.
     """
 
     channels: dict[int, PolicyValues]
     uppers: tuple[float, ...]
     sampled: dict[int, Interval]
+    beliefs: float | None = None
 
     @property
     def policy(self) -> PolicyValues:
@@ -149,7 +151,16 @@ class _Check:
             if one.sampled is not None or (one.number == 0 and any(each.sequences for each in claim.quantities)):
                 sampled |= self._check_draws(one, problem)
         uppers = tuple(self._check_upper(one) for one in claim.bounds)
-        return Verification(channels, uppers, sampled)
+        return Verification(channels, uppers, sampled, self._check_beliefs())
+
+    def _check_beliefs(self) -> float | None:
+        """The lower bound over all policies that beliefs prove, where it is claimed."""
+        claim, told = self.claim, self.claim.beliefs
+        if told is None:
+            return None
+        found = belief_bound(self.own, told, tuple(one.bound for one in claim.quantities), self.clock)
+        require(told.lower <= found, f"beliefs: a lower bound of {told.lower} is claimed, and {found} is found")
+        return found
 
     def _check_percentage(self, bound: float, wanted: str, number: int) -> None:
         """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""

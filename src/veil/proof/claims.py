@@ -152,6 +152,33 @@ class ProvenBound:
 
 
 @dataclass(frozen=True, eq=False)
+class Beliefs:
+    """Beliefs of a time, as a witness: belief i has the numbers `weight[ends[i] … ends[i + 1] − 1]` at places that
+    are `x · Z + z` once the secret is settled and x before; `child[i, event]`: the belief of the next time that bounds what the
+    event leads to, -1 for none."""
+
+    ends: Int[np.ndarray, " m"]
+    place: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    child: Int[np.ndarray, "k E"]
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefBound:
+    """A lower bound in bits on what is hidden in the own channel by all policies of agents that see what the observer sees, its
+    actions included, and nothing else, and that meet the constraints.
+
+    **Attributes:** `lower`; `prices`, of each quantity; `first[event]`: the belief of time 0 that bounds what the first event
+    leads to, -1 for none; `points`: the beliefs of time 0 and later.
+    """
+
+    lower: float
+    prices: tuple[float, ...]
+    first: Int[np.ndarray, " F"]
+    points: tuple[Beliefs, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Register:
     """What the agent remembers, as an automaton: of a memory policy, or of a history policy that acts on several observers.
 
@@ -180,7 +207,7 @@ class Claim:
     at most `upper`. `hidden`: the numbers of the channels whose least is bounded; `quantities`, the return first; `channels`,
     the own one first; `bounds` over all policies. `problem_hash`: the fingerprint of the problem, `record_hash` of its arrays,
     `policy_hash`. `values (2, N)`: what is earned after the horizon for an infinite return, and for its negative; `register`:
-    what the policy remembers.
+    what the policy remembers; `beliefs`: with goal "transparent" a lower bound over all policies.
     """
 
     goal: str
@@ -193,6 +220,7 @@ class Claim:
     policy_hash: str
     values: Float[np.ndarray, "2 N"] | None = None
     register: Register | None = None
+    beliefs: BeliefBound | None = None
 
     @property
     def least(self) -> list[ProvenChannel]:
@@ -200,15 +228,26 @@ class Claim:
         return [one for number in self.hidden for one in self.channels if one.number == number]
 
     @property
-    def counted(self) -> float:
-        """What the quantities add to the objective at least."""
-        return math.fsum(one.factor * one.value - abs(one.factor) * one.error for one in self.quantities if one.factor)
+    def task(self) -> str:
+        """The sum of quantities that counts beside the bits, as for `veil.solve`; empty where there is none."""
+        return " + ".join(f"{one.factor!r}*{one.name}" for one in self.quantities if one.factor).replace("+ -", "- ")
+
+    def with_task(self, bits: float) -> float:
+        """Bits, and what the quantities add to them at least, rounded down."""
+        exact = Fraction(bits)
+        for one in self.quantities:
+            factor = Fraction(one.factor)
+            exact += factor * Fraction(one.value) - abs(factor) * Fraction(one.error)
+        found = float(exact)
+        return found if Fraction(found) <= exact else math.nextafter(found, -math.inf)
 
     @property
     def lower(self) -> float:
-        """Bits that the policy is proven to hide in the least of the hidden channels, and what its quantities add; 0 with goal
-        "transparent"."""
-        return min(one.lower for one in self.least) + self.counted if self.goal == "opaque" else 0.0
+        """Bits that the policy is proven to hide in the least of the hidden channels, and what it has of the task, if any; with
+        goal "transparent" what no policy is proven to hide less than."""
+        if self.goal == "opaque":
+            return self.with_task(min(one.lower for one in self.least))
+        return 0.0 if self.beliefs is None else max(0.0, self.beliefs.lower)
 
     @property
     def upper(self) -> float:

@@ -238,19 +238,27 @@ def _refused(problem: Problem, one: Channel) -> str:
 def _quantities(
     problem: Problem, k: Numbers, memory: Numbers, s: Numbers, arrays: dict[str, np.ndarray]
 ) -> list[dict[str, object]]:
-    """Add what the quantities pay: the return, and those of further constraints."""
+    """Add what the quantities pay: the return, those of further constraints, and those of a task without a bound."""
     last = np.stack([one.terminal_rewards for one in problem.models])
     rewards = np.stack([one.rewards for one in problem.models])
     named = [("return", 1, problem.min_return, rewards, last[k, s], problem.model.discount)]
-    for one in problem.others:
-        about, ends = problem.quantities[one.quantity], problem.channels[0].terminals[one.quantity]
+    bounds = [(one.quantity, one.name, int(one.sign), one.bound) for one in problem.others]
+    bounds += [(number, problem.quantities[number].name, 1, None) for number in free_quantities(problem)]
+    for number, name, sign, bound in bounds:
+        about, ends = problem.quantities[number], problem.channels[0].terminals[number]
         paid = np.broadcast_to(about.paid, (len(problem.models), problem.num_states, problem.num_actions))
-        named.append((one.name, int(one.sign), one.bound, paid, ends[k, memory, s], about.discount))
+        named.append((name, sign, bound, paid, ends[k, memory, s], about.discount))
     found = list[dict[str, object]]()
     for n, (name, sign, bound, paid, ends, discount) in enumerate(named):
         arrays |= {f"quantities.{n}.rewards": paid[k, s] + 0.0, f"quantities.{n}.terminal": ends + 0.0}
         found.append({"name": name, "sign": sign, "bound": _plain(bound), "discount": float(discount)})
     return found
+
+
+def free_quantities(problem: Problem) -> list[int]:
+    """The numbers of the quantities that a task counts and no constraint bounds."""
+    bounded = {0, *(one.quantity for one in problem.others)}
+    return [number for number in range(len(problem.quantities)) if number not in bounded]
 
 
 def _plain(bound: Sequence[float] | float | str | None) -> float | str | None:

@@ -17,7 +17,7 @@ from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
 from .checked_policy import channels_heard
 from .checked_problem import Bounds, CheckedProblem
-from .compiled import record_of
+from .compiled import free_quantities, record_of
 from .described import described
 from .policy_values import ProvenValue, quantities_of
 
@@ -59,7 +59,7 @@ def proven_others(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ..
     if not any(near):
         return tuple(stated)
     found = _verified(problem, policy)
-    met = [False] * len(stated) if found is None else [one.met for one in found[1:]]
+    met = [False] * len(stated) if found is None else [one.met for one in found[1 : 1 + len(values)]]
     return tuple(_stated(one, proven) if close else one for one, proven, close in zip(stated, met, near, strict=True))
 
 
@@ -82,8 +82,9 @@ def _verified(problem: Problem, policy: Policy, clock: Clock = UNLIMITED) -> tup
 
 
 def bounds_of(problem: Problem) -> Bounds:
-    """The bounds of all constraints as numbers: the threshold on the return, None where there is none, then the others."""
-    return threshold(problem), *(one.bound for one in other_targets(problem))
+    """The bounds of all constraints as numbers: the threshold on the return, None where there is none, then the others; None
+    for each quantity that a task counts without a bound."""
+    return threshold(problem), *(one.bound for one in other_targets(problem)), *(None for _ in free_quantities(problem))
 
 
 def stated_return(expected_return: float, threshold: float | None, feasible: bool) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from .arithmetic import require
-from .claims import Claim, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
+from .claims import BeliefBound, Claim, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
 from .reading import is_finite
 from .record import Record
 
@@ -48,7 +48,11 @@ def _check_types(claim: Claim) -> None:
         _check_finite(what, [one.value, one.error, one.factor], [one.error], [one.bound])
         require(type(one.met) is bool, f"quantities: met is {_short(one.met)}, expected a truth value")
         _check_count(one.sequences, "sequences", 0, MOST_SEQUENCES)
-        require(claim.goal == "opaque" or not one.factor, f"{what}: it counts beside a goal that is proven alone")
+        alone = claim.goal == "opaque" and not one.sequences
+        require(
+            alone or not one.factor,
+            f"{what}: a task counts it, so that its value has to be proven, and the goal opaque",
+        )
     for one in claim.channels:
         _check_channel(one)
     for one in claim.bounds:
@@ -120,6 +124,15 @@ def _check_channels(claim: Claim, record: Record) -> None:
 
 def _check_bounds(claim: Claim, heard: bool) -> None:
     """Raise `CertificateError` unless the bounds are one over all policies, and perhaps a smaller one, that fit the rest."""
+    beliefs = claim.beliefs
+    if beliefs is not None:
+        require(
+            claim.goal == "transparent" and type(beliefs) is BeliefBound,
+            "beliefs: they bound only transparent policies",
+        )
+        _check_finite("beliefs", [beliefs.lower], [], [])
+        require(type(beliefs.prices) is tuple and type(beliefs.points) is tuple, "beliefs: they are no lists")
+        require(claim.lower <= claim.upper, f"beliefs: lower {claim.lower} and upper {claim.upper}")
     if claim.goal == "transparent":
         require(not claim.bounds, "bounds: there are some, and none is known with this goal")
         return

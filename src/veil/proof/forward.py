@@ -102,7 +102,8 @@ class ForwardPass:
         **Raises:** `TooLargeError` where there are more than `most_moves`; `OutOfTime` where the clock would not allow them.
         """
         problem, nodes = self.problem, self.policy.nodes
-        choices = self.policy.choices(time, self.memory, self.x, self.z if problem.path is None else 0 * self.z)
+        settled = problem.path is None and problem.each is None  # else z is no value that a policy may act on
+        choices = self.policy.choices(time, self.memory, self.x, self.z * settled)
         self.defect = max(self.defect, defect_of(choices.sum(axis=1), choices.shape[1], "policy"))
         for one in self.sums:
             one.pay(time, self.mass, self.x, choices, nodes)

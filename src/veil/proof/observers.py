@@ -24,6 +24,7 @@ from ..game.delayed import delayed_pairs
 from ..game.enclose import enclose
 from ..game.pairs import LastEvents, Pairs, make_pairs
 from ..game.public_graph import WrittenString
+from ..game.responses import Task
 from ..game.rule_tables import EachTable, PathTable
 from ..game.solve import solve_game
 from ..problem.problem import Problem
@@ -65,37 +66,39 @@ class ObserverBound:
         return self.bound.upper
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a bound is asked of: `bounds` of the quantities; `values`, what is earned after the horizon; `gap`, bits at which a
+    game ends; `memory_bytes` of a game; `task` for a game, and for the verifier the `factors` of all quantities."""
+
+    bounds: Bounds
+    values: Float[np.ndarray, "K S"] | None
+    gap: float
+    memory_bytes: int
+    task: Task = ()
+    factors: tuple[float, ...] = ()
+
+
 def best_observer(
-    problem: Problem,
-    bounds: Bounds,
-    values: Float[np.ndarray, "K S"] | None,
-    gap: float,
-    clock: Clock,
-    memory_bytes: int,
-    game: GameBounds | None,
-    delay: int = 0,
-    channel: int = 0,
+    problem: Problem, asked: Asked, clock: Clock, game: GameBounds | None, delay: int = 0, channel: int = 0
 ) -> ObserverBound:
     """The observer with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
-    **Arguments:** `bounds` of the constraints; `values`, what is earned after the horizon; `gap`, bits at which a game ends;
-    `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is; `delay`: 1 to search
-    also for the observer of agents that learn each observation one step late; `channel`: the number of the one whose bits
-    count.
+    **Arguments:** `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is; `delay`:
+    1 to search also for the observer of agents that learn each observation one step late; `channel`: the number of the one
+    whose bits count.
     """
     delay = delay if _matters(problem) else 0
-    asked = problem.channels[channel]
-    if asked.table.path is not None and asked.observer.varies:
+    about = problem.channels[channel]
+    if about.table.path is not None and about.observer.varies:
         game = None  # its rule is about states without the time
-    search = _Search(
-        problem, channel, 0, bounds, values, gap, clock.share(_ALL_SHARE) if delay else clock, memory_bytes
-    )
+    search = _Search(problem, channel, 0, asked, clock.share(_ALL_SHARE) if delay else clock)
     late, interrupted = None, False
     try:
         with interruptible():
             game = search.run(game)
             if delay and game is not None:
-                late = _Search(problem, channel, delay, bounds, values, gap, clock, memory_bytes)
+                late = _Search(problem, channel, delay, asked, clock)
                 late.delayed(search.best.bound, game)
     except OutOfTime as end:  # what was proven until then is complete
         interrupted = end.reason in ENDED_BY_CALLER
@@ -115,27 +118,17 @@ def _matters(problem: Problem) -> bool:
 class _Search:
     """The best observer so far; rule and bound are replaced together, so that no interrupt can mix two of them."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        channel: int,
-        delay: int,
-        bounds: Bounds,
-        values: Float[np.ndarray, "K S"] | None,
-        gap: float,
-        clock: Clock,
-        memory_bytes: int,
-    ):
-        self.problem = CheckedProblem(record_of(problem), (channel,), delay=delay)
-        self.bounds, self.values = bounds, values
+    def __init__(self, problem: Problem, channel: int, delay: int, asked: Asked, clock: Clock):
+        self.problem, self.asked, self.clock = CheckedProblem(record_of(problem), (channel,), delay=delay), asked, clock
         self.given = problem.only(problem.channels[channel].name)
         # The rule of a path is about times; the others are about all that the observer remembers, a string without a clock.
         self.solved = self.given if self.problem.path is None else self.given.with_clock()
         if self.given.observer.varies:  # games are about states that carry the time
             self.solved = unroll(self.solved)[0]
-        self.gap, self.clock, self.memory_bytes = gap, clock, memory_bytes
-        free = (0.0,) * len(self.problem.paid)
-        self.best = ObserverBound(ProvenBound(delay, self.problem.most_bits, free, (_even_odds(self.problem),)))
+        bound = ProvenBound(delay, self.problem.most_bits, (0.0,) * len(self.problem.paid), (_even_odds(self.problem),))
+        if asked.task:
+            bound = replace(bound, upper=self._proven(bound, clock.share(more=LEAST_SECONDS)))
+        self.best = ObserverBound(bound)
         self.blind: GameResult | None = None
 
     def run(self, game: GameBounds | None) -> GameBounds | None:
@@ -152,7 +145,8 @@ class _Search:
             for part in () if game is None else game.games:
                 if not self.problem.untimed or part.graph.kind == WrittenString.kind:
                     assert game is not None
-                    self.offer(self.rule(part), part.multiplier, part.prices, max(0.0, game.lower))
+                    known = game.lower if self.asked.task else max(0.0, game.lower)
+                    self.offer(self.rule(part), part.multiplier, part.prices, None if known == -math.inf else known)
             if solved is not None and solved.stopped in ENDED_BY_CALLER:
                 raise OutOfTime(Stop(solved.stopped))
         except OutOfTime as end:
@@ -169,13 +163,19 @@ class _Search:
     ) -> None:
         """Keep an observer if the verifier's induction proves less for it, and what its game knows to be hidden."""
         clock, best = self.clock.share(more=LEAST_SECONDS), self.best
-        all_prices = price, *(prices or (0.0,) * (len(self.problem.paid) - 1))
+        all_prices = price, *prices, *(0.0,) * (len(self.problem.paid) - 1 - len(prices))
         bound = ProvenBound(self.problem.delay, 0.0, all_prices, (rule,))
-        upper = rule_bound(self.problem, bound, self.bounds, self.values, clock=clock)
+        upper = self._proven(bound, clock)
         known = max((bits for bits in (best.known, hidden) if bits is not None), default=None)
         if upper < best.upper:
             best = ObserverBound(replace(bound, upper=upper))
         self.best = ObserverBound(best.bound, None if known is None else min(known, best.upper))
+
+    def _proven(self, bound: ProvenBound, clock: Clock) -> float:
+        """What the verifier's own induction finds."""
+        return rule_bound(
+            self.problem, bound, self.asked.bounds, self.asked.values, factors=self.asked.factors, clock=clock
+        )
 
     def offer_game(self, game: GameResult) -> None:
         """The observer of a game, kept if it is better; the end of the search if the caller wants it."""
@@ -204,10 +204,11 @@ class _Search:
         try:
             return enclose(
                 self.solved,
-                threshold=self.bounds[0],
-                gap=self.gap,
-                memory_bytes=self.memory_bytes,
+                threshold=self.asked.bounds[0],
+                gap=self.asked.gap,
+                memory_bytes=self.asked.memory_bytes,
                 blind=self.blind,
+                task=self.asked.task,
                 pass_seconds=_INDUCTION_SECONDS,
                 clock=self.clock,
             )
@@ -221,21 +222,21 @@ class _Search:
             self.offer(rule, price, tuple(prices))
         for part in game.games:
             try:
-                pairs = delayed_pairs(part.pairs, self.clock, self.memory_bytes)
+                pairs = delayed_pairs(part.pairs, self.clock, self.asked.memory_bytes)
             except TooLargeError:
                 continue
             most = max(_LEAST_ITERATIONS, 2 * part.iterations)
-            found = self._solved(part.problem, pairs, self.clock, self.gap, part.blind, most)
+            found = self._solved(part.problem, pairs, self.clock, self.asked.gap, part.blind, most)
             if found is not None:
                 self.offer_game(found)
 
     def _blind(self, clock: Clock) -> GameResult | None:
         """The game of an observer without memory, with time left for the induction; None where that does not fit."""
         try:
-            pairs = make_pairs(build(self.solved), LastEvents(0), self.memory_bytes, clock=clock)
+            pairs = make_pairs(build(self.solved), LastEvents(0), self.asked.memory_bytes, clock=clock)
         except (TooLargeError, OutOfTime):
             return None
-        return self._solved(self.solved, pairs, clock, max(self.gap, _BLIND_GAP), None, _MOST_ITERATIONS)
+        return self._solved(self.solved, pairs, clock, max(self.asked.gap, _BLIND_GAP), None, _MOST_ITERATIONS)
 
     def _solved(
         self, problem: Problem, pairs: Pairs, clock: Clock, gap: float, blind: GameResult | None, most: int
@@ -245,8 +246,9 @@ class _Search:
         spare = clock.share(more=-_INDUCTION_SECONDS * moves)
         if spare.left < _GAME_SECONDS * moves:
             return None
+        threshold, task = self.asked.bounds[0], self.asked.task
         return solve_game(
-            problem, threshold=self.bounds[0], gap=gap, iterations=most, pairs=pairs, blind=blind, clock=spare
+            problem, threshold=threshold, gap=gap, iterations=most, pairs=pairs, blind=blind, task=task, clock=spare
         )
 
     def _induction_seconds(self, nodes: int) -> float:

@@ -4,9 +4,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-from jaxtyping import Float
-
 from ..common.clock import ENDED_BY_CALLER, UNLIMITED, Clock, OutOfTime, interruptible
 from ..common.errors import CertificateError, InputError, TooLargeError
 from ..game.ascent import PairRule
@@ -15,10 +12,10 @@ from ..game.enclose import enclose
 from ..problem.apart import joinable
 from ..problem.problem import Problem
 from .backward import rule_bound
-from .checked_problem import Bounds, CheckedProblem
+from .checked_problem import CheckedProblem
 from .claims import ObserverRule, ProvenBound
 from .compiled import record_of
-from .observers import LEAST_SECONDS, MARGIN, ObserverBound, best_observer
+from .observers import LEAST_SECONDS, MARGIN, Asked, ObserverBound, best_observer
 
 _GAME_SHARE = 0.8  # of the time, for the game of all pairs, where an induction over its tree follows
 
@@ -27,11 +24,8 @@ def best_observers(
     problem: Problem,
     hidden: tuple[int, ...],
     kept: dict[int, float],
-    bounds: Bounds,
-    values: Float[np.ndarray, "K S"] | None,
-    gap: float,
+    asked: Asked,
     clock: Clock,
-    memory_bytes: int,
     game: GameBounds | None = None,
 ) -> ObserverBound:
     """The observers with the smallest bound on the least of the pairs `hide` that is found in the time.
@@ -39,8 +33,7 @@ def best_observers(
     Those of the game against all pairs, of which those that must keep bits have prices; where that does not fit, or there is
     none (`joinable`), the best observer of one of the pairs `hide` alone, whose bound holds for the least of all.
 
-    **Arguments:** as for `best_observer`; `kept`: the bits of pairs that are not hidden and must keep some; `game`: one that
-    was already solved.
+    **Arguments:** as for `best_observer`; `kept`: the bits of pairs that are not hidden and must keep some.
     """
     hide, others = ([problem.channels[number].name for number in part] for part in (hidden, kept))
     alone = None if game is None or game.best.rules or len(hidden) > 1 or kept else game
@@ -48,10 +41,11 @@ def best_observers(
     try:
         with interruptible():
             if game is None and _is_played(problem, (*hide, *others)):
-                game = enclose(problem, tuple(hide), gap=gap, memory_bytes=memory_bytes, clock=clock.share(_GAME_SHARE))
+                limits = {"gap": asked.gap, "memory_bytes": asked.memory_bytes, "task": asked.task}
+                game = enclose(problem, tuple(hide), **limits, clock=clock.share(_GAME_SHARE))
                 interrupted = game.stopped in ENDED_BY_CALLER
             if game is not None:
-                found = _proven(problem, game, kept, bounds, values, clock.share(more=LEAST_SECONDS))
+                found = _proven(problem, game, kept, asked, clock.share(more=LEAST_SECONDS))
                 return replace(found, interrupted=interrupted)
     except OutOfTime as end:
         interrupted = interrupted or end.reason in ENDED_BY_CALLER
@@ -61,7 +55,7 @@ def best_observers(
     best: ObserverBound | None = None
     for number, channel in enumerate(hidden):
         own = clock.share(1 / (len(hidden) - number))
-        found = best_observer(problem, bounds, values, gap, own, memory_bytes, alone, channel=channel)
+        found = best_observer(problem, asked, own, alone, channel=channel)
         interrupted = interrupted or found.interrupted
         best = found if best is None or found.upper < best.upper else best
     assert best is not None
@@ -78,18 +72,18 @@ def _proven(
     problem: Problem,
     game: GameBounds,
     kept: dict[int, float],
-    bounds: Bounds,
-    values: Float[np.ndarray, "K S"] | None,
+    asked: Asked,
     clock: Clock = UNLIMITED,
 ) -> ObserverBound:
     """The observers of a game, and the bound that the verifier's own induction finds for them."""
-    bound = _bound(problem, game, kept)
+    bound = _bound(problem, game, kept, len(asked.bounds))
     checked = CheckedProblem(record_of(problem), tuple(one.channel for one in bound.rules))
-    upper = min(rule_bound(checked, bound, bounds, values, kept, clock=clock), checked.most_bits)
+    upper = rule_bound(checked, bound, asked.bounds, asked.values, kept, asked.factors, clock)
+    upper = upper if asked.task else min(upper, checked.most_bits)
     return ObserverBound(replace(bound, upper=upper), None if game.lower == -math.inf else min(game.lower, upper))
 
 
-def _bound(problem: Problem, game: GameBounds, kept: dict[int, float]) -> ProvenBound:
+def _bound(problem: Problem, game: GameBounds, kept: dict[int, float], quantities: int) -> ProvenBound:
     """The rules of a game, with weights of the hidden channels that sum to one or more, exactly."""
     numbers = {one.name: number for number, one in enumerate(problem.channels)}
     solved = game.games[0]
@@ -101,7 +95,8 @@ def _bound(problem: Problem, game: GameBounds, kept: dict[int, float]) -> Proven
     if len(weights) == 1:
         weights = [1.0]
     rules = tuple(_rule(one, numbers[one.name], weight) for one, weight in zip(solved.rules, weights, strict=True))
-    return ProvenBound(0, 0.0, (solved.multiplier, *solved.prices), rules)
+    prices = solved.multiplier, *solved.prices
+    return ProvenBound(0, 0.0, (*prices, *(0.0,) * (quantities - len(prices))), rules)
 
 
 def _rule(one: PairRule, channel: int, weight: float) -> ObserverRule:

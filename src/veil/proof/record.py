@@ -22,6 +22,7 @@ from .reading import is_finite, read_floats, read_integers
 FORM = "veil-record-1"
 _MOST = 2**40
 _MOST_STEPS = 10**6
+_MOST_EVENTS = 2**31  # of an observer: times all histories that a pass can hold it is a 64-bit number
 Numbers = Int[np.ndarray, " n"]
 
 
@@ -166,14 +167,21 @@ def read_record(content: bytes) -> Record:
     """
     try:
         arrays = load(content)
-        head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["veil"]
-        form, _, text = head.partition(" ")
+        text = content[8 : 8 + int.from_bytes(content[:8], "little")]
+        form, _, text = json.loads(text, object_pairs_hook=_each_once)["__metadata__"]["veil"].partition(" ")
         require(form == FORM, "problem: it has an unknown form")
-        return _Reader(json.loads(text), arrays).record(hashlib.sha256(content).hexdigest())
+        head = json.loads(text, object_pairs_hook=_each_once)
+        return _Reader(head, arrays).record(hashlib.sha256(content).hexdigest())
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, SafetensorError) as error:
         if isinstance(error, CertificateError):
             raise
         raise CertificateError(f"problem: it cannot be read ({type(error).__name__}: {error})") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a text in which no key comes twice: another reader might take the other value."""
+    require(len(dict(pairs)) == len(pairs), "problem: a key comes twice")
+    return dict(pairs)
 
 
 class _Reader:
@@ -220,6 +228,11 @@ class _Reader:
         starts = self.integers("starts", 0, size)
         factors = [self.floats(f"starts.{name}", len(starts)) for name in ("model", "state")]
         require(np.array(factors) > 0, "problem: a start has no probability")
+        model = self.integers("model", 0, size, size)
+        runs = np.zeros(size)
+        runs[model[starts]] = factors[0]
+        require(runs[model[starts]] == factors[0], "problem: a model has two probabilities")
+        require(np.bincount(starts, minlength=1) < 2, "problem: a start comes twice")
         observers = tuple(self.observer(one, f"observers.{n}.") for n, one in enumerate(head["observers"]))
         channels = tuple(self.channel(one, f"channels.{n}.", len(observers)) for n, one in enumerate(head["channels"]))
         require(len({one.name for one in channels}) == len(channels) > 0, "problem: two channels have one name")
@@ -233,7 +246,7 @@ class _Reader:
             endless=self.flag(head, "endless"),
             moves=moves,
             starts=(starts, factors[0], factors[1]),
-            model=self.integers("model", 0, size, size),
+            model=model,
             state=self.integers("state", 0, self.states, size),
             cell=self.integers("cell", 0, cells, size),
             cells=cells,
@@ -248,7 +261,7 @@ class _Reader:
         )
 
     def observer(self, head: dict[str, Any], own: str) -> ObserverRecord:
-        observations, tables = self.count("observations", 1, _MOST, head), list[Rows]()
+        observations, tables = self.count("observations", 1, _MOST_EVENTS, head), list[Rows]()
         for n in range(self.count("tables", 1, _MOST, head)):
             rows = len(self.arrays[f"{own}tables.{n}.ends"]) - 1
             require(rows in (self.states, self.actions * self.states), "problem: emissions are of another size")
@@ -259,6 +272,7 @@ class _Reader:
         good = type(silent) is int and (0 if untimed or (at < 0).any() else -1) <= silent < observations
         require(good, "problem: an observer has no silent observation")
         require(not (untimed and sees_actions), "problem: an observer without a clock sees actions")
+        require(observations * self.actions <= _MOST_EVENTS, "problem: an observer has too many events")
         return ObserverRecord(observations, tuple(tables), at, silent, sees_actions, sees_first, untimed)
 
     def channel(self, head: dict[str, Any], own: str, observers: int) -> ChannelRecord:

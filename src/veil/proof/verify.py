@@ -9,6 +9,7 @@ from ..common.values import same
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
+from ..problem.terms import with_task
 from .agent_file import read_agent
 from .certificate import Certificate
 from .checking import Draws, Verification, check
@@ -48,6 +49,7 @@ def verify(
     _check_arguments(certificate, problem, policy)
     draws = _draws(confidence, sequences, seed)
     check_scenario(certificate, problem, policy)
+    problem = counted_problem(certificate, problem)
     agent, register = described(problem, policy)
     found = check(certificate, record_of(problem), agent, register, draws)
     check_words(certificate, record_of(problem))
@@ -57,6 +59,7 @@ def verify(
 def check_scenario(certificate: Certificate, problem: Problem, policy: Policy) -> None:
     """Raise `CertificateError` unless a certificate is about a problem and a policy: by their hashes, and by what the policy
     remembers in the problem. No number is recomputed."""
+    problem = counted_problem(certificate, problem)
     expected = {"problem_hash": fingerprint(problem), "record_hash": record_of(problem).digest}
     expected["policy_class"] = policy_words(problem, policy)
     expected["policy_hash"] = policy.on(problem).digest()
@@ -66,6 +69,17 @@ def check_scenario(certificate: Certificate, problem: Problem, policy: Policy) -
             raise CertificateError(f"{name}: the certificate says {found!r}, and what is given has {value!r}")
     if not same(certificate.register, described(problem, policy)[1]):
         raise CertificateError("register: it is not what the policy remembers in this problem")
+
+
+def counted_problem(certificate: Certificate, problem: Problem) -> Problem:
+    """The problem with the quantities that the task of a certificate counts.
+
+    **Raises:** `CertificateError` where it is no task of the problem.
+    """
+    try:
+        return with_task(problem, certificate.task or None)
+    except (InputError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise CertificateError(f"quantities: the task is none of the problem's ({error})") from None
 
 
 def verify_files(

@@ -22,8 +22,11 @@ def automaton_words(several: bool) -> str:
     return "the automata of the secret and the constraints" if several else "the secret's automaton"
 
 
-def bound_words(record: Record, goal: str, *, several: bool = False) -> str:
-    """Which policies the bound over all policies is about; `several`: the bits of several observers are counted."""
+def bound_words(record: Record, goal: str, *, several: bool = False, beliefs: bool = False) -> str:
+    """Which policies the bound over all policies is about; `several`: the bits of several observers are counted;
+    `beliefs`: a lower bound comes from beliefs."""
+    if goal == "transparent" and beliefs:
+        return "all policies of an agent that sees what the observer sees, its own actions included, and nothing else"
     if goal == "transparent":
         return (
             "all policies: how little they can hide is the minimum of a concave function, which the game does not bound"
@@ -45,39 +48,45 @@ def claim_words(claim: Certificate) -> str:
     reached = " ".join([_return_words(claim, earned), *map(_constraint_words, others), *_channel_words(claim)])
     if claim.goal == "transparent":
         likely = f", at most {upper_text(claim.likely_upper)} bits {CONFIDENCE}" * (claim.likely_upper < claim.upper)
-        return (
-            f"hides at most {upper_text(claim.upper)} bits (proven){likely}; over all policies{limit} only the lower bound 0"
-            f" is proven. {reached}"
-        )
+        least = f"over all policies{limit} only the lower bound 0 is proven"
+        if claim.beliefs is not None:
+            least = (
+                f"proven lower bound over all policies that see what the observer sees{limit}:"
+                f" {lower_text(claim.lower)} bits (beliefs attached)"
+            )
+        return f"hides at most {upper_text(claim.upper)} bits (proven){likely}; {least}. {reached}"
     several, clock = len(claim.hidden) > 1, ", even if the observer has a clock" * (_CLOCKLESS in claim.bound_class)
     where = f" in {'each of ' * several}{' and '.join(claim.hide)}" if claim.hidden != (0,) else ""
     least = " on the least of them" if several else where
+    least += f" on bits plus {claim.task}" if claim.task else ""
     attached = "; ".join(one for one in ("rules attached", claim.trivial) if one)
     return (
         f"{_own_words(claim, where, clock)}; proven upper bound{least} over all policies{limit}:"
-        f" {upper_text(claim.upper)} bits ({attached}){_delayed_words(claim)}. {reached}"
+        f" {upper_text(claim.upper)}{' bits' * (not claim.task)} ({attached}){_delayed_words(claim)}. {reached}"
     )
 
 
 def _own_words(claim: Certificate, where: str, clock: str) -> str:
     """What the policy hides: proven, and beside that with confidence."""
-    proven = f"hides at least {lower_text(claim.lower)} bits{where} (proven{clock})"
-    if claim.likely_lower > claim.lower:
-        also = f"proven: at least {lower_text(claim.lower)}{clock}"
-        drawn = f"{CONFIDENCE}, over the verifier's own draws; {also}"
-        return f"hides at least {lower_text(claim.likely_lower)} bits{where} ({drawn})"
-    return (
-        proven if claim.proves_policy else "What the policy hides is not proven within the time limit: allow more time"
-    )
+    bits, likely = claim.hidden_bits
+    found = f"hides at least {lower_text(bits)} bits{where} (proven{clock})"
+    if likely > bits:
+        drawn = f"{CONFIDENCE}, over the verifier's own draws; proven: at least {lower_text(bits)}{clock}"
+        found = f"hides at least {lower_text(likely)} bits{where} ({drawn})"
+    elif not claim.proves_policy:
+        found = "What the policy hides is not proven within the time limit: allow more time"
+    if not claim.task:
+        return found
+    how = CONFIDENCE if likely > bits else "proven"
+    return f"{found}; bits plus {claim.task} are at least {lower_text(claim.likely_lower)} ({how})"
 
 
 def _delayed_words(claim: Certificate) -> str:
     """The smaller bound, where there is one."""
     if claim.delayed is None:
         return ""
-    return (
-        f", over those that do not see the current observation: {upper_text(claim.delayed.upper)} bits (rules attached)"
-    )
+    unit = " bits" * (not claim.task)
+    return f", over those that do not see the current observation: {upper_text(claim.delayed.upper)}{unit} (rules attached)"
 
 
 def _return_words(claim: Certificate, one: ProvenQuantity) -> str:
@@ -127,9 +136,10 @@ def seal_of(claim: Certificate) -> str:
 
 def check_words(claim: Certificate, record: Record) -> None:
     """Raise `CertificateError` unless the words of a certificate are those of its numbers, and the rest is unchanged."""
-    several = bool(claim.bounds) and len(claim.bounds[0].rules) > 1
+    several, beliefs = bool(claim.bounds) and len(claim.bounds[0].rules) > 1, claim.beliefs is not None
     try:
-        expected = {"bound_class": bound_words(record, claim.goal, several=several), "claim": claim_words(claim)}
+        bound_class = bound_words(record, claim.goal, several=several, beliefs=beliefs)
+        expected = {"bound_class": bound_class, "claim": claim_words(claim)}
         seal = seal_of(claim)
     except (TypeError, ValueError, AttributeError) as error:
         raise CertificateError(f"claim: it has no words ({error})") from None

@@ -104,6 +104,12 @@ class BeliefSteps:
         return [(event, self._split(0, row)) for event, row in found]
 
     @property
+    def situations(self) -> Int[np.ndarray, " N"]:
+        """The number of each hidden state for a history policy: `(k · M + m) · S + s`."""
+        memories = len(self.problem.secret_table.memory_names)
+        return (self.hidden.model_index * memories + self.hidden.held) * self.problem.num_states + self.hidden.state
+
+    @property
     def num_actions(self) -> int:
         """How many actions there are."""
         return self.hidden.kernel.num_actions

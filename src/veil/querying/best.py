@@ -27,9 +27,12 @@ from ..policy.markov import MarkovPolicy
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.together import Together
+from ..proof.certificate import Certificate
+from ..proof.certify import prove
 from .beliefs import BeliefSteps
 from .graph import BeliefGraph
 from .rules import Draws, Followed, Rule, follow, greedy_rule, rollout_rule, simulate
+from .witness import witness
 
 _LEAST_SECONDS = 0.01  # for the floor
 _ROUNDING = 1e-10  # bits by which bounds are moved outward
@@ -73,7 +76,7 @@ class QueryPlan:
     - `greedy`: of asking what leaves least for the next time that counts; None if there was no time to follow it exactly.
     - `blind`: of learning nothing. `nodes`: beliefs that the search looked at; `seconds`.
     - `drawn`: if no rule could be followed exactly, the best one in drawn runs, beside the greedy one.
-    - `plan`, `steps`: what `policy` is made of.
+    - `plan`, `steps`: what `policy` is made of; `search`: the beliefs, of which `certify` makes a proof.
     """
 
     problem: Problem
@@ -88,6 +91,7 @@ class QueryPlan:
     drawn: Drawn | None = None
     plan: Followed | None = field(default=None, repr=False)
     steps: BeliefSteps | None = field(default=None, repr=False)
+    search: BeliefGraph | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
@@ -116,6 +120,19 @@ class QueryPlan:
         assert self.steps is not None
         return _policy_of(self.steps, self.plan)
 
+    def certify(self, *, time_limit: float = 60.0, most_numbers: int = 2**20) -> Certificate:
+        """A certificate of both sides: `policy` leaves at most so many bits, and no policy that sees what the observer sees
+        fewer than a lower bound that beliefs of the search prove. `veil.verify(certificate, problem, plan.policy)` accepts it.
+
+        **Arguments:** `time_limit`: seconds for the policy's own bits; `most_numbers`: of the beliefs that are kept. Fewer make
+        a smaller certificate, and a smaller lower bound.
+
+        **Raises:** `InputError` where there is no certificate of such a bound: with a price and no budget that it is for.
+        """
+        assert self.search is not None
+        beliefs = witness(self.search, most_numbers)
+        return prove(self.problem, self.policy, time_limit, goal="transparent", beliefs=beliefs, progress=False)[0]
+
 
 def best_queries(
     problem: Problem, *, time_limit: float = 60.0, gap: float = 1e-6, price: float = 0.0, seed: int = 0
@@ -123,7 +140,8 @@ def best_queries(
     """Bounds on the least `H(Z|Y)` of an agent that sees only what the observer sees, and a plan.
 
     For problems that `veil.Querying(…).apply(problem)` makes, and others whose agent sees the observations and the actions. The
-    bounds hold for all policies; they are computed in floating point and moved outward by 1e-10 bits. No certificate is made.
+    bounds hold for all policies; they are computed in floating point and moved outward by 1e-10 bits. `QueryPlan.certify`
+    proves them.
 
     First the greedy rule is followed over all answers, then rules that look ahead along it (to the end: never worse); then
     beliefs are searched where the bounds are furthest apart. A rule that cannot be followed exactly is played in drawn runs.
@@ -181,6 +199,7 @@ def best_queries(
         drawn=drawn,
         plan=best,
         steps=steps,
+        search=search,
     )
 
 
@@ -265,7 +284,7 @@ def _policy_of(steps: BeliefSteps, plan: Followed) -> HistoryPolicy:
     first = np.zeros(observer.num_observations if observer.sees_first else 1, dtype=np.int64)
     for event, number in plan.nodes.items():
         first[event] = number + 1
-    situation, decisions, following = np.sort(_situations(steps)), [], []
+    situation, decisions, following = np.sort(steps.situations), [], []
     for time in range(steps.horizon):
         layer = plan.layers[time] if time < len(plan.layers) else None
         chosen, graph = np.array([steps.plain]), np.zeros((1, steps.num_events), dtype=np.int64)
@@ -284,9 +303,3 @@ def _policy_of(steps: BeliefSteps, plan: Followed) -> HistoryPolicy:
     if following:
         following[-1] = np.zeros_like(following[-1])
     return HistoryPolicy(first, following, decisions)
-
-
-def _situations(steps: BeliefSteps) -> np.ndarray:
-    """The numbers of the hidden states for a history policy."""
-    hidden, memories = steps.hidden, len(steps.problem.secret_table.memory_names)
-    return (hidden.model_index * memories + hidden.held) * steps.problem.num_states + hidden.state

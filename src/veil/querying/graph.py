@@ -69,6 +69,33 @@ class BeliefGraph:
         """How many beliefs it has."""
         return sum(one.size for one in self._nodes)
 
+    @property
+    def sizes(self) -> list[int]:
+        """How many beliefs it has of each time."""
+        return [one.size for one in self._nodes]
+
+    @property
+    def roots(self) -> Nodes:
+        """The beliefs after the first events."""
+        return self._roots
+
+    def lower(self, time: int) -> Float[np.ndarray, " n"]:
+        """The lower bound of each belief of a time."""
+        return self._nodes[time]["lower"][: self._nodes[time].size]
+
+    def exact(self, time: int) -> np.ndarray:
+        """Which beliefs of a time need not be expanded."""
+        return self._nodes[time]["place"][: self._nodes[time].size] == _EXACT
+
+    def expanded(self, time: int, nodes: Nodes) -> tuple[np.ndarray, Int[np.ndarray, "k K"], Float[np.ndarray, "k K"]]:
+        """Some beliefs, what each answer leads to (-1 for nothing, or where they are not expanded), and its probability."""
+        here, answers = self._nodes[time], len(self.steps.answers.action)
+        child, mass, place = np.full((len(nodes), answers), -1), np.zeros((len(nodes), answers)), here["place"][nodes]
+        inside = place >= 0
+        mass[inside] = self._expanded[time]["mass"][place[inside]]
+        child[inside] = np.where(mass[inside] > 0, self._expanded[time]["child"][place[inside]], -1)
+        return here["belief"][nodes], child, mass
+
     def total(self, name: str) -> float:
         """The lower or the upper bound on what counts from the start on."""
         if not self._nodes:

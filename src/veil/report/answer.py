@@ -131,7 +131,8 @@ def _proven(answer: Answer) -> str:
     which = "" if found.threshold is None else " that meet the requirement"
     blind = "" if claim.delayed is None else f", {upper_text(claim.delayed)} without seeing the current observation"
     least = "" if found.hide == OWN else f" on the least of {found.hide}"
-    upper = f"{upper_text(claim.upper)} bits{in_parentheses(claim.trivial)}"
+    unit = f"bits plus {found.task}" if found.task else "bits"
+    upper = f"{upper_text(claim.upper)} {unit}{in_parentheses(claim.trivial)}"
     return f"Proven upper bound{least} over all policies{which}: {upper}{blind}{short}{likely}"
 
 
@@ -139,9 +140,10 @@ def _claim(problem: Problem, certificate: Certificate | Claim | None) -> Claim |
     if certificate is None or isinstance(certificate, Claim):
         return certificate
     delayed = None if certificate.delayed is None else certificate.delayed.upper
-    trivial = trivial_bound(problem, certificate.upper, certificate.hide)
-    likely = certificate.likely_lower if certificate.likely_lower > certificate.lower else None
-    return Claim(certificate.lower, certificate.upper, certificate.summary(), delayed, trivial, likely)
+    trivial = "" if certificate.task else trivial_bound(problem, certificate.upper, certificate.hide)
+    lower, likely = certificate.hidden_bits
+    likely = likely if likely > lower else None
+    return Claim(lower, certificate.upper, certificate.summary(), delayed, trivial, likely)
 
 
 def bits_text(value: float) -> str:

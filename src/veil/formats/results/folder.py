@@ -23,6 +23,7 @@ from ...problem.fingerprint import fingerprint
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate
 from ...proof.compiled import content_of
+from ...proof.verify import counted_problem
 from ..documents import json_text, refuse_document
 from ..policies.files import load_policy
 from .document import ResultDocument, decoded, result_document
@@ -258,7 +259,8 @@ def _write_files(staging: Path, folder: Path, problem: Problem, solution: Soluti
     write_whole(staging / HISTORY, history_csv(solution.history), marker=_MARKERS[HISTORY])
     if solution.certificate is not None:
         solution.certificate.save(staging / CERTIFICATE)
-    content = problem_content(problem)
+    certificate = solution.certificate
+    content = problem_content(problem if certificate is None else counted_problem(certificate, problem))
     if content is not None:
         write_whole(staging / PROBLEM, content, marker=_MARKERS[PROBLEM])
     write_problem_text(staging, problem, origin, [path.name for path in staging.iterdir()])

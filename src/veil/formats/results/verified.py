@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...common.errors import CertificateError
+from ...common.errors import CertificateError, InputError
 from ...common.logs import entropy_bits, log2_of_count
 from ...engine.chain import make_chain
 from ...measure.constrained import ConstraintValue
@@ -13,6 +13,7 @@ from ...measure.pairs import pair_values
 from ...policy.policy import Policy
 from ...problem.pairs import hidden_names
 from ...problem.problem import Problem
+from ...problem.terms import terms_of, with_task
 from ...proof.certificate import Certificate
 from ...proof.checking import Verification
 from ...proof.verify import verify
@@ -57,9 +58,7 @@ def check_document(
         "answer.goal": (answer["goal"], certificate.goal),
         "answer.needs_observations": (answer["needs_observations"], policy.needs_observations),
         "answer.hide": (hidden_names(problem.pairs, answer["hide"]), certificate.hide),
-        # A certificate is about the most bits: `veil.solve` makes none for a task.
-        "answer.task": (answer["task"], ""),
-        "answer.task_value": (answer["task_value"], None),
+        "answer.task": (_factors(problem, answer["task"]), _factors(problem, certificate.task)),
     }
     check_told(result, certificate)
     _check_equal(result, expected)
@@ -83,12 +82,35 @@ def check_document(
     }  # fmt: skip
     if answer["constraints"] or certificate.constraints:
         ranges |= _constraint_ranges(answer, certificate)
-    ranges |= _pair_ranges(answer, problem, policy)
+    ranges |= _pair_ranges(answer, problem, policy) | _task_range(answer, certificate)
     for place, (told, least, most) in ranges.items():
         if not isinstance(told, float | int) or not least <= told <= most:
             raise CertificateError(
                 f"{result.folder}: answer.{place} in result.json is {told}, expected {least} … {most}"
             )
+
+
+def _factors(problem: Problem, task: str) -> dict[int, float]:
+    """The factor of each quantity that a task counts; none where it cannot be read."""
+    found: dict[int, float] = {}
+    try:
+        asked = with_task(problem, task or None)
+        terms = terms_of(asked, task or None)
+    except InputError:
+        return {-1: 0.0}
+    for factor, number in terms:
+        found[number] = found.get(number, 0.0) + factor
+    return found
+
+
+def _task_range(answer: dict[str, Any], certificate: Certificate) -> dict[str, tuple[object, float, float]]:
+    """The value of the task as the document tells it, and between which numbers it must lie."""
+    counted = [one for one in certificate.quantities if one.factor]
+    if not counted:
+        return {} if answer["task_value"] is None else {"task_value": (answer["task_value"], math.inf, math.inf)}
+    value = math.fsum(one.factor * one.value for one in counted)
+    off = math.fsum(abs(one.factor) * (one.error + _ROUNDING * (1 + abs(one.value))) for one in counted)
+    return {"task_value": (answer["task_value"], value - off, value + off)}
 
 
 def check_told(result: Result, certificate: Certificate) -> None:
