@@ -145,7 +145,12 @@ def convergence(solution: Solution | History) -> "Figure":
     if isinstance(solution, Solution):
         if solution.threshold is not None:
             _level(earned, solution.threshold, f"threshold {number_text(solution.threshold)}", VERMILION)
-        if solution.certificate is not None and solution.goal == "opaque" and solution.hide == OWN and not solution.task:
+        if (
+            solution.certificate is not None
+            and solution.goal == "opaque"
+            and solution.hide == OWN
+            and not solution.task
+        ):
             upper = solution.certificate.upper
             _level(bits, upper, f"proven upper bound {upper_text(upper)}", VERMILION)
     return figure
