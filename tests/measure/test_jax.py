@@ -119,7 +119,12 @@ def test_single_precision_is_accepted_within_its_rounding_alone():
 def test_what_is_no_table_is_refused():
     problem = two_rooms()
     loss = veil.jax.opacity(problem)
-    for table, message in ((jnp.ones(3), r"shape \(3,\)"), (jnp.ones((2, 2), dtype=int), "int64")):
+    for table, message in (
+        (jnp.ones(3), r"shape \(3,\)"),
+        (jnp.ones((2, 2), dtype=int), "int64"),
+        (jnp.full((1, 2), 0.5), r"has shape \(1, 1, 2\), expected \(T, 2, 2\)"),
+        ("uniform", "found 'uniform', expected floats"),
+    ):
         with pytest.raises(veil.InputError, match=message):
             loss(table)
     with pytest.raises(veil.InputError, match="method is 'quick'"):

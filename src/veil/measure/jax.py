@@ -191,12 +191,15 @@ def _differentiable(tables: _Tables, value: Value, with_gradient: WithGradient) 
     bits.defvjp(forward, backward)
 
     def loss(table: jax.Array, seed: int | jax.Array = 0) -> jax.Array:
-        given = jnp.asarray(table)
+        try:
+            given = jnp.asarray(table)
+        except (TypeError, ValueError) as error:
+            raise InputError("table", [f"found {table!r:.60}, expected floats (S, A) or (T, S, A)"]) from error
         if given.ndim not in (2, 3) or not jnp.issubdtype(given.dtype, jnp.floating):
             found = f"an array of {given.dtype} of shape {given.shape}"
             raise InputError("table", [f"found {found}, expected floats (S, A) or (T, S, A)"])
         if not isinstance(given, Tracer):
-            tables.policy(np.asarray(given))  # raises InputError; within a compiled function JAX wraps it
+            tables.policy(np.asarray(given)).check(tables.problem)  # within a compiled function JAX wraps its errors
         return bits(given, jnp.asarray(seed, dtype=jnp.int32))
 
     return loss
