@@ -9,6 +9,10 @@ import veil
 from tests.planning.small_problems import FEW, random_problem, reaches
 from tests.policy.masked import knowing_problem, masked_problem
 from tests.seeds import blocks, in_blocks
+from veil.common.clock import UNLIMITED
+from veil.planning.backend import Draw
+from veil.planning.policy_class import make_space
+from veil.planning.sampled_bits import Sampled
 
 CLASSES: Any = {
     "stationary Markov policies": "markov",
@@ -170,3 +174,45 @@ def test_an_interrupt_in_a_smaller_class_says_so():
     assert found.status is veil.Status.INTERRUPTED
     assert isinstance(found.policy, veil.TimedPolicy)
     assert "while it searched stationary Markov policies" in found.detail
+
+
+# Rows that no run reaches
+
+
+def corner_grid() -> veil.Problem:
+    """A grid of which a tenth is reached in the time, with a formula that its constraint follows."""
+    world = veil.GridWorld(
+        40,
+        40,
+        slip=0.1,
+        starts=(0, 0),
+        goals={(3, 3): 1.0},
+        secrets=[(4, 5)],
+        sensors=[veil.Sensor("a", [(3, 2)], 0.9)],
+    )
+    crossed = veil.Probability("F crossed", min=0.1, labels={"crossed": [82]})
+    return world.problem(16, min_return="20%").replace(constraints=[crossed])
+
+
+@pytest.mark.parametrize("memory", ["timed", "markov"])
+def test_rows_that_no_run_reaches_are_left_out_and_change_nothing(memory: str):
+    problem = corner_grid()
+    whole = make_space(problem, memory)
+    part = whole.on_reachable_rows()
+    assert part.shape[1] < 0.2 * whole.shape[1]
+    assert part.on_reachable_rows() is part
+    table = part.softmax(np.random.default_rng(0).normal(size=part.shape))
+    policy = part.policy(table)
+    np.testing.assert_allclose(part.table_of(policy), table, atol=1e-15)
+    full = whole.table_of(policy)
+    for here, there in zip(
+        whole.sums_and_gradients(full[None], (0, 1)), part.sums_and_gradients(table[None], (0, 1)), strict=True
+    ):
+        for one, other in zip(here, there, strict=True):
+            one = one[..., part.rows, :] if one.ndim > 1 else one
+            np.testing.assert_array_equal(one, other)
+    one, other = (
+        Sampled(space, Draw(50, 1))(given[None], UNLIMITED) for space, given in ((whole, full), (part, table))
+    )
+    np.testing.assert_array_equal(one.bits, other.bits)
+    np.testing.assert_array_equal(one.gradient[:, :, part.rows], other.gradient)

@@ -33,6 +33,7 @@ from .rule_tables import RuleTable, rule_table
 _ROUNDS = 60  # games at most
 _SHARE_OF_GAP = 0.25  # of the gap asked for, at which each of these games ends
 _OWN_SHARE = 0.3  # of the gap so far, at which the next game ends: early prices are not worth more
+_LARGEST_GAP = 0.1  # at which it ends at the latest
 _INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding, and at least
 _ROUNDINGS = 4  # times the bound on rounding errors, since a range may be narrow
 _FIRST_PENALTY, _PENALTY_GROWTH = 10.0, 10.0  # of bits that are missed, in bits for a bit, while no mixture keeps them
@@ -147,7 +148,7 @@ class Rounds:
             self.problem,
             self.pairs,
             threshold=self.threshold,
-            gap=max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * open_bits, 0.01)) if bounds else _OWN_SHARE * open_bits,
+            gap=max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * open_bits, _LARGEST_GAP)) if bounds else _OWN_SHARE * open_bits,
             iterations=iterations,
             blind=None if self.best is None else self.best.blind,
             prices=self.prices,

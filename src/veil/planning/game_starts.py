@@ -30,17 +30,17 @@ from .policy_class import Space
 
 _REMEMBERED = (1, 2)  # observations of the games at the threshold asked for
 _ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the games on either side
-_GAP_BITS, _ITERATIONS = 2e-3, 80  # at which a game ends: its policy is a start, and the search goes on
-_SHARE = 0.4  # of the time that is left for all games that one may take
+# At which a game ends: one run in five of a start acts at random at some time (`parameters`), which costs more bits than this.
+_GAP_BITS, _ITERATIONS = 0.05, 80
+_SHARE = 0.6  # of the time that is left for all games that one may take: the first promises most
 _MOST_BYTES = 2**30  # of one game
 _MOST_STATES = 100_000  # hidden states over all times, in millions, are no longer a matter of seconds
 
 
 def play_games(objective: Objective, clock: Clock) -> bool:
     """Play the games of a problem within the time, so that the searches of all classes begin from their policies."""
-    for problem, memory, threshold in _games(objective):
-        if clock.left > 0:
-            _solved(problem, memory, threshold, clock.share(_SHARE).silent())
+    for _ in _played_games(objective, clock):
+        pass
     return True
 
 
@@ -49,10 +49,18 @@ def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray
 
     Cost: about 80 rounds of five backward inductions each, unless the games were played before.
     """
-    for problem, memory, threshold in _games(objective):
-        result = _solved(problem, memory, threshold, clock.share(_SHARE).silent())
+    for problem, result in _played_games(objective, clock):
         if result is not None:
             yield table_of_game(objective.space, problem, result)
+
+
+def _played_games(objective: Objective, clock: Clock) -> Iterator[tuple[Problem, GameResult | None]]:
+    """The games one after the other; none after one that the time cut short, since the others take as long."""
+    for problem, memory, threshold in _games(objective):
+        result = _solved(problem, memory, threshold, clock.share(_SHARE).silent())
+        yield problem, result
+        if clock.left <= 0 or (result is not None and result.stopped == Stop.TIME_LIMIT):
+            return
 
 
 def _games(objective: Objective) -> Iterator[tuple[Problem, int, float | None]]:
@@ -115,6 +123,12 @@ def table_of_flows(space: Space, by_cell: Float[np.ndarray, "T C A"]) -> Float[n
     """The table whose policy takes each action as often as given flows of the cells of an agent that sees its state do."""
     given, problem = space.problem, space.problem.informed
     even = problem.available / problem.available.sum(axis=1, keepdims=True)
+    if (
+        space.rows is not None and given.agent.sees_state
+    ):  # the rows that are searched alone: a hundredth of all, perhaps
+        by_cell, even = by_cell[:, space.rows], even[space.rows]
+        always = normalised(by_cell.sum(axis=0), even)
+        return always[None] if space.stationary else np.stack([normalised(one, always) for one in by_cell])
     stationary = normalised(by_cell.sum(axis=0), even)
     timed = np.stack([normalised(one, stationary) for one in by_cell])
     if space.stationary:

@@ -350,6 +350,8 @@ class _Parts:
             gradient = _plus(gradient, factor, self._gradients[number] if self._gradient else None)
         if self._gradient and gradient is None:
             gradient = np.zeros((count, *self._tables.shape[1:]))
+        if objective.score_unit == 1:  # large tables take seconds to divide
+            return score, gradient
         return score / objective.score_unit, None if gradient is None else gradient / objective.score_unit
 
     def _weighted_columns(self) -> list[tuple[float, Estimate]]:
@@ -367,7 +369,8 @@ def _plus(total: Any, factor: float, more: Any) -> Any:
     """The total with a multiple added; None where there are no gradients."""
     if more is None:
         return total
-    return factor * more if total is None else total + factor * more
+    more = more if factor == 1 else factor * more
+    return more if total is None else total + more
 
 
 def _stacked(tables: Tables, gradients: Sequence[tuple[float, Any]]) -> Any:

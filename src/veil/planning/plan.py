@@ -120,6 +120,8 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
     for number, memory in enumerate(memories):
         own = replace(options, memory=memory, time_limit=class_seconds(options, number, len(memories)))
         space = make_space(problem, memory)
+        if not problem.pairs:  # the chains of pairs share their tables
+            space = space.on_reachable_rows()
         space = replace(space, on_device=chosen_plan(space, own))
         objective = make_objective(
             space,

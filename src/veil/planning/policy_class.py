@@ -1,18 +1,18 @@
 """What a solver searches: a class of policies as tables over one hidden chain, quick enough for an inner loop."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from ..common.errors import InputError, TooLargeError
 from ..engine.additive import expected_sums, sums_and_gradients
 from ..engine.chain import Chain
 from ..engine.compile import build
-from ..engine.hidden import Hidden, observed
+from ..engine.hidden import Hidden, keep_observed, observed
 from ..engine.paid import Paid
 from ..engine.string_walk import StringBatch
 from ..policy.lift import lifted_table
@@ -26,6 +26,10 @@ from ..problem.problem import Problem
 from .backend import Tables
 from .device_plan import Plan
 from .layers import Layers
+
+_WORTH_LEAVING_OUT = (
+    0.9  # share of the rows of a table that is reached: with more, nothing is gained by leaving out the rest
+)
 
 if TYPE_CHECKING:
     from .device_layers import DeviceLayers
@@ -51,6 +55,28 @@ class Space:
     needs_observations: bool
     _closed: Float[np.ndarray, "C A"]
     on_device: Plan | None = None
+    rows: Int[np.ndarray, " C"] | None = None
+
+    def on_reachable_rows(self) -> "Space":
+        """The class without the rows of states that no run reaches within the horizon; itself where all are reached, or few
+        are not: from one start of a grid of a million states, 5,000 are reached in a hundred decisions.
+        """
+        if isinstance(self.memory, Memory) or not self.is_large:
+            return self
+        smaller = observed(self.hidden)
+        rows = np.unique(np.concatenate([self.hidden.cell, smaller.cell]))
+        if len(rows) > _WORTH_LEAVING_OUT * self.hidden.num_cells:
+            return self
+
+        def renumbered(hidden: Hidden) -> Hidden:
+            return replace(hidden, cell=np.searchsorted(rows, hidden.cell), num_cells=len(rows))
+
+        hidden = renumbered(self.hidden)
+        if smaller is not self.hidden:
+            keep_observed(hidden, renumbered(smaller))
+        shape = (self.shape[0], len(rows), self.shape[2])
+        parts = {"available": self.available[rows], "_closed": self._closed[rows]}
+        return replace(self, hidden=hidden, shape=shape, rows=rows, **parts)
 
     @property
     def is_large(self) -> bool:
@@ -121,6 +147,11 @@ class Space:
 
     def policy(self, table: Float[np.ndarray, "T C A"]) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
         """The policy of a table; raises `InputError` where a row is not a distribution."""
+        if self.rows is not None:
+            whole = self.problem.available / self.problem.available.sum(axis=1, keepdims=True)
+            whole = np.tile(whole, (len(table), 1, 1))
+            whole[:, self.rows] = table
+            table = whole
         rows = table[0] if self.stationary else table
         if isinstance(self.memory, Memory):
             return MemoryPolicy(self.memory, rows)
@@ -136,6 +167,7 @@ class Space:
         policy = table_policy(policy, self.problem)
         policy.check(self.problem)
         table, smaller = policy.table, policy.memory
+        table = table if self.rows is None else table[:, self.rows]
         if isinstance(smaller, Memory):
             raise InputError("policy", [f"it has {smaller.name}, which {self.describe} have not: use its memory"])
         if not policy.timed:
