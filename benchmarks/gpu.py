@@ -25,7 +25,7 @@ from veil.engine.return_range import threshold
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.planning.backend import Draw
-from veil.planning.device_plan import chosen_plan
+from veil.planning.device_layout import chosen_layout
 from veil.planning.objective import Channels, make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
@@ -155,7 +155,7 @@ def on_device(problem: veil.Problem, memory: Any) -> Space:
     """The class of policies with its passes on JAX's device."""
     space = make_space(problem, memory)
     options = SolveOptions(method="ascent", device="jax")
-    return replace(space, on_device=chosen_plan(space, options))
+    return replace(space, on_device=chosen_layout(space, options))
 
 
 def iterations_a_second(side: int, horizon: int, memory: Any, sequences: int) -> str:

@@ -18,15 +18,15 @@ from tests.planning.small_problems import FEW, corridor, random_problem, tiny_pr
 from tests.record.problems import endless
 from tests.study.cluster import free_port
 from veil.common.clock import UNLIMITED
-from veil.planning import device_plan
-from veil.planning.device_plan import Plan, Sizes, make_plan, memory_errors, planned_bytes
+from veil.planning import device_layout
+from veil.planning.device_layout import Layout, Sizes, make_layout, memory_errors, planned_bytes
 from veil.planning.layers import Layers
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space
 from veil.planning.sampled_bits import entropy_measure
 
 jax = pytest.importorskip("jax")
-PLAN = Plan(chunk=8, every=0, starts=4, planned_bytes=0)
+LAYOUT = Layout(chunk=8, every=0, starts=4, planned_bytes=0)
 SECRETS = [veil.LastState(["r0c3"]), veil.StateAt(2, ["r0c1", "r0c3"]), veil.InitialState()]
 
 
@@ -63,7 +63,7 @@ def formula() -> Evaluator:
 def assert_layers_agree(space: Space, table: np.ndarray) -> None:
     """Returns with their gradients, laws of events, posteriors, soft tables and averages over time."""
     layers = Layers(space.hidden)
-    on_device: Any = replace(space, on_device=PLAN).layers
+    on_device: Any = replace(space, on_device=LAYOUT).layers
     hidden = space.hidden
     terminal = hidden.paid[0].last
     expected, found = (one.sums_and_gradients(table[None], (0,)) for one in (space, on_device))
@@ -154,7 +154,7 @@ def test_whole_sequences_are_drawn_by_their_law(on_device: bool):
     evaluate = timed()
     space, table = evaluate.space, evaluate.draw(1)[0]
     plain = Layers(space.hidden)
-    layers: Any = replace(space, on_device=replace(PLAN, chunk=4096)).layers if on_device else plain
+    layers: Any = replace(space, on_device=replace(LAYOUT, chunk=4096)).layers if on_device else plain
     first = space.hidden.first
     assert first is not None
     assert first.shape is not None
@@ -257,19 +257,19 @@ def test_a_policy_of_250_million_numbers_fits_an_h200():
     memory = 0.9 * 0.75 * 139 * 2**30  # of which JAX takes three quarters
     sizes = million()
     assert sizes.parameters == 250_000_000
-    plan = make_plan(sizes, memory)
-    assert plan is not None
-    assert plan.chunk >= 64
-    assert plan.starts >= 4
-    assert 4 * 3 * sizes.parameters < plan.planned_bytes <= memory
+    layout = make_layout(sizes, memory)
+    assert layout is not None
+    assert layout.chunk >= 64
+    assert layout.starts >= 4
+    assert 4 * 3 * sizes.parameters < layout.planned_bytes <= memory
 
 
 def test_less_memory_means_smaller_plans_and_more_of_anything_needs_more():
-    plans = [make_plan(million(), gib * 2**30) for gib in (90, 48, 36, 30)]
-    needed = [plan.planned_bytes for plan in plans if plan is not None]
+    layouts = [make_layout(million(), gib * 2**30) for gib in (90, 48, 36, 30)]
+    needed = [layout.planned_bytes for layout in layouts if layout is not None]
     assert len(needed) == 4
     assert needed == sorted(needed, reverse=True)
-    assert make_plan(million(), 2**30) is None
+    assert make_layout(million(), 2**30) is None
     sizes = million(10)
     for field in ("states", "actions", "horizon", "times", "neighbours", "events", "values"):
         larger = replace(sizes, **{field: 2 * getattr(sizes, field)})
@@ -288,7 +288,7 @@ def test_a_device_without_memory_is_a_clear_error(monkeypatch: pytest.MonkeyPatc
         raise jax.errors.JaxRuntimeError(exhausted)
     with pytest.raises(RuntimeError, match="a fault of the driver"), memory_errors(space, options):
         raise jax.errors.JaxRuntimeError("INTERNAL: a fault of the driver")
-    monkeypatch.setattr(device_plan, "device_memory", lambda: 1000)
+    monkeypatch.setattr(device_layout, "device_memory", lambda: 1000)
     with pytest.raises(veil.TooLargeError, match=r"GiB on the device.*use device='cpu'"):
         solve(random_problem(0))
 

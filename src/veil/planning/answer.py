@@ -60,7 +60,7 @@ def make_answer(
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
-    answer = _solution(objective, table, space.policy(table), hidden, status, options, clock)
+    answer = as_solution(objective, table, space.policy(table), hidden, status, options, clock)
     return replace(
         answer,
         price_bits=objective.price(multiplier),
@@ -77,7 +77,7 @@ def make_answer(
     )
 
 
-def _solution(
+def as_solution(
     objective: Objective,
     table: Float[np.ndarray, "T C A"],
     policy: Policy,
@@ -276,7 +276,7 @@ def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, cl
         safe = begun if meets_linear(objective, begun) else safe
     hidden, safe = closing_bits(objective, safe, options, _closing_clock(status, clock))
     status = Status.NOT_SEARCHED if status is Status.TIME_LIMIT else status
-    return _solution(objective, safe, space.policy(safe), hidden, status, options, clock)
+    return as_solution(objective, safe, space.policy(safe), hidden, status, options, clock)
 
 
 def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> str:

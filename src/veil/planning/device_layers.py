@@ -41,7 +41,7 @@ from ..engine.device_steps import (
 from ..engine.hidden import Hidden
 from ..engine.kernel import num_columns
 from .backend import Draw
-from .device_plan import Plan
+from .device_layout import Layout
 from .layers import Measure, used_rows
 
 _AXIS = "sequences"
@@ -77,11 +77,11 @@ class DeviceLayers:
     A table is `(T, C, A)`, or `(1, C, A)` for all times, of NumPy or of JAX.
     """
 
-    def __init__(self, hidden: Hidden, plan: Plan):
-        self.hidden, self.plan = hidden, plan
+    def __init__(self, hidden: Hidden, layout: Layout):
+        self.hidden, self.layout = hidden, layout
         self.fixed = place(hidden)
         self.draws = Draws(hidden)
-        self.span = Span(hidden.split_time, hidden.horizon, plan.every)
+        self.span = Span(hidden.split_time, hidden.horizon, layout.every)
         self._sent: tuple[Any, Any] | None = None
 
     @cached_property
@@ -107,7 +107,7 @@ class DeviceLayers:
 
     def draw(self, table: Any, count: int, generator: np.random.Generator) -> Int[np.ndarray, "k T+1"]:
         """Event sequences of independent runs under a table."""
-        key, size, table = jax.random.key(int(generator.integers(2**63))), self.plan.chunk, self.send(table)
+        key, size, table = jax.random.key(int(generator.integers(2**63))), self.layout.chunk, self.send(table)
         parts = []
         for number in range(-(-count // size)):
             drawn = _draw(self.fixed, self.draws.arrays, table, key, number, size, self.draws.num_first, self.span)
@@ -118,7 +118,7 @@ class DeviceLayers:
         self, table: Any, events: Int[np.ndarray, "k T+1"], clock: Clock = UNLIMITED
     ) -> Float[np.ndarray, "k Z"]:
         """`P(z|y)` of sequences."""
-        size, table, count = self.plan.chunk, self.send(table), len(events)
+        size, table, count = self.layout.chunk, self.send(table), len(events)
         filled = np.pad(events, ((0, -count % size), (0, 0)), mode="edge")
         parts = []
         for begin in range(0, count, size):
@@ -140,7 +140,7 @@ class DeviceLayers:
             bits = entropy_bits(self.posteriors(table, events, clock))
             return float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), None
         clock.check()
-        chunks = np.int32(-(-draw.sequences // self.plan.chunk))
+        chunks = np.int32(-(-draw.sequences // self.layout.chunk))
         bits, slope = _sampled_gradient(
             self._single, self.draws.arrays, table.astype(np.float32), jax.random.key(draw.seed), chunks, self._setting
         )
@@ -155,7 +155,7 @@ class DeviceLayers:
     def _setting(self) -> Setting:
         devices = jax.devices()[: 2 ** (len(jax.devices()).bit_length() - 1)]
         mesh = Mesh(np.array(devices), (_AXIS,)) if len(devices) > 1 else None
-        return Setting(self.span, self.plan.chunk, self.draws.num_first, mesh)
+        return Setting(self.span, self.layout.chunk, self.draws.num_first, mesh)
 
     @cached_property
     def _rewards(self) -> "Rewards":

@@ -12,7 +12,7 @@ from ..common.errors import InputError
 from ..common.logs import device_log
 from .ascent import MOST_BATCH, Ascent
 from .device_layers import DeviceLayers
-from .device_plan import COMPILE_SECONDS
+from .device_layout import COMPILE_SECONDS
 from .iteration import Iteration
 from .objective import Objective
 from .options import SolveOptions
@@ -106,8 +106,8 @@ def on_device(
     layers = space.layers
     assert isinstance(layers, DeviceLayers)
     per_sequence = _PER_MESSAGE * space.hidden.horizon * space.hidden.num_states
-    batch = first_batch(per_sequence, layers.plan.chunk, max(layers.plan.chunk, MOST_BATCH // 2))
-    starts = sampled_starts(objective, safe, options, given)[: layers.plan.starts]
+    batch = first_batch(per_sequence, layers.layout.chunk, max(layers.layout.chunk, MOST_BATCH // 2))
+    starts = sampled_starts(objective, safe, options, given)[: layers.layout.starts]
     schedule = sampled_schedule(len(starts), per_sequence * batch, clock.time_limit, options.iterations)
     known = [layers.send(table) for table in [safe, *given]]
     found = Ascent(objective, DeviceParameters(objective, safe), starts, known, schedule, options, batch)

@@ -13,20 +13,18 @@ from jaxtyping import Float
 from scipy.optimize import minimize
 
 from ..common.checks import Defects
-from ..common.clock import Clock, OutOfTime, Stop, interruptible
+from ..common.clock import Clock, OutOfTime
 from ..common.logs import natural_log
-from ..measure.evaluate import expected_return
 from ..policy.feature_maps import RowNetwork
 from ..policy.features import FeaturePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.terms import hidden_terms, terms_of
-from .answer import is_feasible
+from .answer import as_solution
 from .ascent import MOST_BATCH, Ascent, AscentState
 from .backend import Draw, Tables
 from .channels import Asked, make_sampled
-from .closing import Bits, sampled_answer
-from .feasible_start import feasible_table
+from .closing import Bits, num_closing_sequences, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
@@ -34,9 +32,8 @@ from .parameters import TableParameters
 from .plan import SHARE_OF_TABLE
 from .policy_class import make_space
 from .schedule import Schedule, first_batch_of
-from .search import search, within_reach
+from .search import run, search, with_safe
 from .solution import History, Solution, Status
-from .starts import richest_table
 from .table_methods import make_ascent
 
 _SHARE_OF_SAFE = 0.1  # of what is left then, for the table of largest return
@@ -160,9 +157,11 @@ def search_features(problem: Problem, options: SolveOptions) -> Solution:
     table = search(problem, replace(options, time_limit=part), make_ascent)
     if not table.feasible or table.status is Status.INTERRUPTED:
         return table
-    if not space.hidden.horizon:  # there is nothing to decide
-        return _answer(objective, table, policy, None, Status.CONVERGED, clock)
-    return _trained(replace(objective, clock=clock), policy, table, options)
+    objective, safe = with_safe(replace(objective, clock=clock), clock.share(_SHARE_OF_SAFE))
+    found, state, status = policy, None, Status.CONVERGED
+    if space.hidden.horizon:  # else there is nothing to decide
+        found, state, status = _trained(objective, safe, policy, space.table_of(table.policy), options)
+    return _answer(objective, table, found, state, status, options)
 
 
 def _prepared(problem: Problem, options: SolveOptions) -> Objective:
@@ -183,30 +182,28 @@ def _prepared(problem: Problem, options: SolveOptions) -> Objective:
     return make_objective(space, channels, goal=options.goal, per_start=options.per_start, terms=terms)
 
 
-def _trained(objective: Objective, policy: FeaturePolicy, table: Solution, options: SolveOptions) -> Solution:
-    clock = objective.clock
-    safe = richest_table(objective.space, clock.share(_SHARE_OF_SAFE))
-    if objective.others:
-        with contextlib.suppress(OutOfTime):
-            safe = feasible_table(objective, safe, clock.share(_SHARE_OF_SAFE))
-    objective = within_reach(objective, safe)
-    parameters = FeatureParameters(objective, safe, policy, clock.share(_SHARE_OF_FIT))
-    goal = objective.space.table_of(table.policy)
-    schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)
-    batch = first_batch_of(objective, MOST_BATCH // 2)
-    method = Ascent(objective, parameters, [goal], [goal], schedule, options, batch)
-    state: AscentState | None = None
-    status = Status.ITERATION_LIMIT
-    try:
-        with clock, interruptible():
-            state = method.begin()
-            while not method.is_done(state):
-                state = method.advance(state)
-    except OutOfTime as end:
-        status = Status.INTERRUPTED if end.reason is Stop.INTERRUPTED else Status.TIME_LIMIT
-    state = state if state is None else method.last(state)
-    found = policy if state is None else parameters.policy_of(state.best_theta)
-    return _answer(objective, table, found, state, status, clock)
+def _trained(
+    objective: Objective,
+    safe: np.ndarray,
+    policy: FeaturePolicy,
+    goal: Float[np.ndarray, "T C A"],
+    options: SolveOptions,
+) -> tuple[FeaturePolicy, AscentState | None, Status]:
+    """The policy fitted to a table and trained, and where its search ended."""
+    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(_SHARE_OF_FIT))
+
+    def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> Ascent:
+        schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)
+        return Ascent(
+            objective, parameters, [goal], [goal], schedule, options, first_batch_of(objective, MOST_BATCH // 2)
+        )
+
+    method, state, status = run(make, objective, safe, options)
+    if state is None:
+        return policy, None, status
+    assert isinstance(method, Ascent)
+    state, status = method.last(state), Status.ITERATION_LIMIT if status is Status.CONVERGED else status
+    return parameters.policy_of(state.best_theta), state, status
 
 
 def _answer(
@@ -215,34 +212,23 @@ def _answer(
     policy: FeaturePolicy,
     state: AscentState | None,
     status: Status,
-    clock: Clock,
+    options: SolveOptions,
 ) -> Solution:
-    space, problem = objective.space, objective.space.problem
+    space, clock = objective.space, objective.clock
     expanded = space.table_of(policy)
-    hidden = sampled_answer(space, expanded, 20_000, table.seed, max(1.0, clock.left))
-    value = expected_return(problem, policy)
-    feasible = is_feasible(objective, expanded, policy, Bits(hidden), value)
+    hidden = sampled_answer(space, expanded, num_closing_sequences(options), options.seed, max(1.0, clock.left))
+    found = as_solution(objective, expanded, policy, Bits(hidden), status, options, clock)
     detail = f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples"
-    if not feasible:
-        status, detail = (
-            Status.INFEASIBLE,
-            "no weights were found that meet the threshold: use more hidden units or time",
-        )
-    history = np.zeros((0, 6)) if state is None else state.history
+    if not found.feasible:
+        detail = "no weights were found that meet the threshold: use more hidden units or time"
     return replace(
-        table,
-        policy=policy,
+        found,
         policy_class=f"feature policies ({table.policy_class})",
-        opacity=hidden,
-        pairs=(),
-        expected_return=value,
-        feasible=feasible,
-        status=status,
         detail=detail,
         price_bits=float("nan"),
-        stationarity_bits=float("nan"),
         iterations=0 if state is None else state.iteration,
-        history=History.of(history),
-        seconds=clock.spent,
+        history=History.of(np.zeros((0, 6)) if state is None else state.history),
         settings=table.settings | {"features": policy.describe(), "parameters": policy.num_parameters},
+        plan=table.plan,
+        repeatable=table.repeatable,
     )

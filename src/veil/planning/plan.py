@@ -13,7 +13,7 @@ from ..problem.problem import Problem
 from ..problem.terms import terms_of, with_task
 from .ascent import MOST_BATCH
 from .channels import make_channels
-from .device_plan import chosen_plan
+from .device_layout import chosen_layout
 from .methods import check_options
 from .objective import Objective, make_objective
 from .options import SolveOptions
@@ -122,7 +122,7 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
         space = make_space(problem, memory)
         if not problem.pairs:  # the chains of pairs share their tables
             space = space.on_reachable_rows()
-        space = replace(space, on_device=chosen_plan(space, own))
+        space = replace(space, on_device=chosen_layout(space, own))
         objective = make_objective(
             space,
             make_channels(space, own, own.time_limit, team),

@@ -24,7 +24,7 @@ from ..policy.recall import recall
 from ..policy.tabular import table_policy
 from ..problem.problem import Problem
 from .backend import Tables
-from .device_plan import Plan
+from .device_layout import Layout
 from .layers import Layers
 
 _WORTH_LEAVING_OUT = (
@@ -54,7 +54,7 @@ class Space:
     describe: str
     needs_observations: bool
     _closed: Float[np.ndarray, "C A"]
-    on_device: Plan | None = None
+    on_device: Layout | None = None
     rows: Int[np.ndarray, " C"] | None = None
 
     def on_reachable_rows(self) -> "Space":

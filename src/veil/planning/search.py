@@ -21,7 +21,7 @@ from ..problem.problem import Problem
 from .answer import answer_seconds, best_candidate, in_class, is_feasible, make_answer, unsearched
 from .checkpoint import Checkpoint, read_checkpoint
 from .closing import CLOSING_SECONDS, Bits, num_closing_sequences
-from .device_plan import memory_errors
+from .device_layout import memory_errors
 from .feasible_start import feasible_table
 from .game_starts import play_games
 from .iteration import Iteration, S, SearchState
@@ -92,14 +92,14 @@ def _searched(
     """The answer of the classes one after the other, from where a checkpoint left off."""
     problem, played = space.problem, False
     if problem.horizon == 0 and problem.return_over != "infinite":  # there is nothing to decide
-        objective, safe = _with_safe(objectives[-1], clock)
+        objective, safe = with_safe(objectives[-1], clock)
         return unsearched(objective, safe, options, clock, Status.CONVERGED)
     while True:
         last = before.number == len(classes) - 1
         own = clock if last else _part_of(clock)
         limit = class_seconds(options, before.number, len(classes))
         part = replace(options, memory=classes[before.number], start=before.start, time_limit=limit)
-        objective, safe = _with_safe(objectives[before.number], own)
+        objective, safe = with_safe(objectives[before.number], own)
         if options.method == "ascent" and objective.is_sampled and not played:
             played = play_games(objective, clock.share(_SHARE_OF_GAMES))  # the starts of all classes
             own = clock if last else _part_of(clock)
@@ -111,7 +111,7 @@ def _searched(
         reserved = answer_seconds(objective, safe, clock)
         ending = own.earlier(reserved) if last else own
         limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, _LEAST_CLOSING))
-        method, state, status = _run(make, limited, safe, part, records.writer(before), arrays)
+        method, state, status = run(make, limited, safe, part, records.writer(before), arrays)
         arrays, stopped = None, status is Status.INTERRUPTED or clock.left <= reserved
         if last or stopped:
             if state is None or method is None:
@@ -141,13 +141,13 @@ def _part_of(clock: Clock) -> Clock:
     return part
 
 
-def _with_safe(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
+def with_safe(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
     """An objective, and the table of largest return known for its class, or one that meets the other constraints too."""
     safe = richest_table(objective.space, clock)
     if objective.others:
         with contextlib.suppress(OutOfTime):
             safe = feasible_table(objective, safe, clock)
-    return within_reach(objective, safe), safe
+    return _within_reach(objective, safe), safe
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +231,7 @@ class _StateWriter:
             self.file.write(state.arrays() | self.about, seconds)
 
 
-def within_reach(objective: Objective, safe: np.ndarray) -> Objective:
+def _within_reach(objective: Objective, safe: np.ndarray) -> Objective:
     """The objective, with the largest return known for the class as its aim where only rounding errors lie between both.
 
     The threshold itself stays as it is: whether an answer meets it is then decided in exact arithmetic.
@@ -312,13 +312,13 @@ def _first_kept(objective: Objective, method: Iteration[S]) -> S:
     return state
 
 
-def _run(
+def run(
     make: Start[Any],
     objective: Objective,
     safe: np.ndarray,
     options: SolveOptions,
-    writer: _StateWriter,
-    arrays: dict[str, np.ndarray] | None,
+    writer: _StateWriter | None = None,
+    arrays: dict[str, np.ndarray] | None = None,
 ) -> tuple[Iteration[Any] | None, Any, Status]:
     """States one after the other, until the method ends, a limit is met or somebody interrupts.
 
@@ -342,10 +342,11 @@ def _run(
                 begun = clock.spent
                 state = method.advance(state)
                 seconds = clock.spent - begun
-                writer.write(state, clock.spent, due=True)
+                if writer is not None:
+                    writer.write(state, clock.spent, due=True)
     except OutOfTime as end:
         status = Status.INTERRUPTED if end.reason is Stop.INTERRUPTED else Status.TIME_LIMIT
-    if state is not None:
+    if state is not None and writer is not None:
         writer.write(state, clock.spent)
     return method, state, status
 

@@ -61,7 +61,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Layout:
     """How a search is laid out: `chunk` sequences at a time; `every`, as in `Span`; at most `starts` side by side."""
 
     chunk: int
@@ -80,7 +80,7 @@ def planned_bytes(sizes: Sizes, starts: int, chunk: int, every: int) -> int:
     return fixed + policies + messages + soft
 
 
-def make_plan(sizes: Sizes, memory_bytes: float) -> Plan | None:
+def make_layout(sizes: Sizes, memory_bytes: float) -> Layout | None:
     """The largest chunk, then the fewest checkpoints, then the most starts that fit; None where nothing does."""
     least, most = _CHUNKS
     sparser = max(2, math.isqrt(sizes.horizon))
@@ -91,13 +91,13 @@ def make_plan(sizes: Sizes, memory_bytes: float) -> Plan | None:
             for starts in (_MOST_STARTS, 4, 2, 1):
                 needed = planned_bytes(sizes, starts, chunk, every)
                 if needed <= memory_bytes:
-                    return Plan(chunk, every, starts, needed)
+                    return Layout(chunk, every, starts, needed)
         chunk //= 2
     return None
 
 
-def chosen_plan(space: "Space", options: SolveOptions) -> Plan | None:
-    """The plan of a search on fresh samples that runs on JAX's devices; None where NumPy serves.
+def chosen_layout(space: "Space", options: SolveOptions) -> Layout | None:
+    """The layout of a search on fresh samples that runs on JAX's devices; None where NumPy serves.
 
     **Raises:** `InputError` where JAX was asked for and cannot be used.
     """
@@ -110,14 +110,14 @@ def chosen_plan(space: "Space", options: SolveOptions) -> Plan | None:
             raise InputError("device", [f"'jax' {why}: use 'cpu'"])
         return None
     sizes = Sizes.of(space.hidden, space.shape[0])
-    plan = make_plan(sizes, _SHARE_OF_MEMORY * 2 * device_memory())
-    if plan is None and asked:
+    layout = make_layout(sizes, _SHARE_OF_MEMORY * 2 * device_memory())
+    if layout is None and asked:
         needed = planned_bytes(sizes, 1, _CHUNKS[0], max(2, math.isqrt(sizes.horizon)))
         raise TooLargeError(
             f"the search needs {needed / 2**30:.1f} GiB on the device of JAX, which offers"
             f" {2 * device_memory() / 2**30:.1f} GiB: use device='cpu' or a smaller policy class"
         )
-    return plan
+    return layout
 
 
 @contextmanager
@@ -126,12 +126,12 @@ def memory_errors(space: "Space", options: SolveOptions) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # of which jax.errors.JaxRuntimeError is one
-        plan = chosen_plan(space, options) if _EXHAUSTED in str(error) else None
-        if plan is None:
+        layout = chosen_layout(space, options) if _EXHAUSTED in str(error) else None
+        if layout is None:
             raise
         raise TooLargeError(
-            f"the device of JAX ran out of memory in chunks of {plan.chunk} sequences, for which"
-            f" {plan.planned_bytes / 2**30:.2g} GiB were planned: end other programs that hold its memory, or use"
+            f"the device of JAX ran out of memory in chunks of {layout.chunk} sequences, for which"
+            f" {layout.planned_bytes / 2**30:.2g} GiB were planned: end other programs that hold its memory, or use"
             " memory='markov', features=, or device='cpu'"
         ) from error
 
