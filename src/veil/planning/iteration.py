@@ -48,7 +48,7 @@ class SearchState(Protocol):
 class SavedState:
     """The part of a state that a checkpoint needs: a dataclass of numbers and arrays as arrays, and back.
 
-    A field may also be a list of arrays of one shape, or a dictionary of arrays, whose names are then `field/name`.
+    A field may also be a list of arrays of one shape, or a dictionary of arrays of any type, whose names are then `field/name`.
     """
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -58,7 +58,7 @@ class SavedState:
         for one in fields(self):
             value = getattr(self, one.name)
             if isinstance(value, dict):
-                found |= {f"{one.name}/{name}": np.asarray(array, dtype=float) for name, array in value.items()}
+                found |= {f"{one.name}/{name}": np.asarray(array) for name, array in value.items()}
             elif isinstance(value, (list, tuple)):
                 found[one.name] = (
                     np.stack([np.asarray(array, dtype=float) for array in value]) if value else np.zeros(0)

@@ -6,7 +6,7 @@ start distribution or one for each start state, gradients exact or estimated fro
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .backend import Draw, evaluated
 from .channels import Asked, make_sampled
+from .iteration import SavedState
 from .mixing import mixed_until
 from .objective import Objective
 from .options import Optimizer, SolveOptions
@@ -46,7 +47,7 @@ _SHARE_OF_START = 0.2  # of a time limit, to make a start on a large model
 
 
 @dataclass(frozen=True, eq=False)
-class PrimalDualState:
+class PrimalDualState(SavedState):
     """Everything that the next step needs."""
 
     iteration: int
@@ -56,21 +57,12 @@ class PrimalDualState:
     best_score: float
     best_multiplier: Float[np.ndarray, " K"]
     history: Float[np.ndarray, "k 6+K"]
-    optimizer: tuple[np.ndarray, ...] = ()
+    optimizer: dict[str, Any]
 
     @property
     def ends(self) -> Float[np.ndarray, "n 2"]:
         """There is one start."""
         return np.zeros((0, 2))
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The fields as arrays; the optimizer's keep their types."""
-        plain = {f.name: np.asarray(getattr(self, f.name), dtype=float) for f in fields(self) if f.name != "optimizer"}
-        return plain | {f"optimizer.{number:03d}": leaf for number, leaf in enumerate(self.optimizer)}
-
-
-def _is_leaf(name: str) -> bool:
-    return name.startswith("optimizer.")
 
 
 class PrimalDual:
@@ -150,7 +142,7 @@ class PrimalDual:
             best_score=best_score,
             best_multiplier=np.zeros(count),
             history=np.zeros((0, 6 + count)),
-            optimizer=() if self._optimizer is None else self._optimizer.begin(theta),
+            optimizer={} if self._optimizer is None else self._optimizer.begin(theta),
         )
 
     def _first(self) -> Float[np.ndarray, "T C A"]:
@@ -178,7 +170,7 @@ class PrimalDual:
         slope = values.score_gradient[0] + self._unit * np.einsum("k,ktca->tca", pull, values.slack_gradient[0])
         gradient = softmax_pull_back(table, slope)
         if self._optimizer is None:
-            theta, leaves = state.theta + self.step * gradient, ()
+            theta, leaves = state.theta + self.step * gradient, {}
         else:
             theta, leaves = self._optimizer.step(state.theta, gradient, state.optimizer)
         surplus = self.objective.units * values.slack[0]
@@ -238,10 +230,7 @@ class PrimalDual:
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> PrimalDualState:
         """The state of the arrays in a checkpoint."""
-        leaves = tuple(arrays[name] for name in sorted(arrays) if _is_leaf(name))
-        plain: dict[str, Any] = {name: array for name, array in arrays.items() if not _is_leaf(name)}
-        plain["iteration"], plain["best_score"] = int(arrays["iteration"]), float(arrays["best_score"])
-        return PrimalDualState(**plain, optimizer=leaves)
+        return PrimalDualState.of(arrays)
 
     def met(self, state: PrimalDualState) -> list[np.ndarray]:
         """The table of largest return."""
@@ -281,7 +270,7 @@ def _begun_at(chain: Chain, start: np.ndarray) -> Chain:
 
 
 class _Optax:
-    """An optax transformation whose state is kept as a tuple of NumPy arrays."""
+    """An optax transformation whose state is kept as NumPy arrays by their places."""
 
     def __init__(self, optimizer: str | Optimizer, step: float):
         try:
@@ -309,7 +298,7 @@ class _Optax:
         self._update = jax.jit(rule.update)
         self._structure: Any = None
 
-    def begin(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+    def begin(self, theta: np.ndarray) -> dict[str, np.ndarray]:
         """The leaves of the first state."""
         with self._jax.enable_x64(True):
             state = self._rule.init(self._jax.numpy.asarray(theta))
@@ -317,13 +306,13 @@ class _Optax:
             return self._leaves(state)
 
     def step(
-        self, theta: np.ndarray, gradient: np.ndarray, leaves: tuple[np.ndarray, ...]
-    ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        self, theta: np.ndarray, gradient: np.ndarray, leaves: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The next parameters, and the leaves of the next state."""
         if self._structure is None:
             self.begin(theta)
         with self._jax.enable_x64(True):
-            state = self._jax.tree_util.tree_unflatten(self._structure, leaves)
+            state = self._jax.tree_util.tree_unflatten(self._structure, [leaves[name] for name in sorted(leaves)])
             # optax goes downhill
             updates, state = self._update(-gradient, state, theta)
             return theta + np.asarray(updates), self._leaves(state)
@@ -335,5 +324,6 @@ class _Optax:
             theta, leaves = self.step(theta, slope, leaves)
         return f"{self._structure}, steps {hashlib.sha256(theta.tobytes()).hexdigest()[:16]}"
 
-    def _leaves(self, state: object) -> tuple[np.ndarray, ...]:
-        return tuple(np.asarray(leaf) for leaf in self._jax.tree_util.tree_leaves(state))
+    def _leaves(self, state: object) -> dict[str, np.ndarray]:
+        leaves = self._jax.tree_util.tree_leaves(state)
+        return {f"{number:03d}": np.asarray(leaf) for number, leaf in enumerate(leaves)}
