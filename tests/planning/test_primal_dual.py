@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.small_problems import FEW, changed, limited, random_problem, returns_by_start
+from tests.planning.small_problems import FEW, changed, limited, random_problem, returns_by_start, two_sensors
 
 
 def solve(problem: veil.Problem, **settings: Any) -> veil.Solution:
@@ -161,15 +161,24 @@ def test_what_cannot_be_sampled_is_refused():
     model = problem.model
     discounted = veil.Model(model.transitions, model.rewards, model.initial, 0.5)
     forever = veil.Problem(discounted, problem.observer, veil.LastState([1]), 1, return_over="infinite")
-    refused: list[tuple[veil.Problem, dict[str, Any], str]] = [
-        (problem, {"objective": "guess"}, "guess"),
-        (problem, {"min_opacity": 0.1}, "min_opacity"),
-        (problem, {"task": "return"}, "task needs gradients='exact'"),
-        (forever, {}, "infinite"),
-    ]
-    for one, settings, words in refused:
+    for one, settings, words in ((problem, {"objective": "guess"}, "guess"), (forever, {}, "infinite")):
         with pytest.raises(veil.InputError, match=words):
             solve(one, gradients="sampled", **settings)
+
+
+def test_sampled_gradients_serve_every_question():
+    """Bits that are kept, a task, and bounds on pairs; answers are near those of exact gradients."""
+    questions: list[tuple[veil.Problem, dict[str, Any]]] = [
+        (veil.gallery.load("two-rooms"), {"min_opacity": 0.4}),
+        (veil.gallery.load("two-rooms"), {"task": "0.1*return"}),
+        (two_sensors(1, min=0.3), {}),
+    ]
+    for problem, settings in questions:
+        options: dict[str, Any] = {"memory": "timed", "iterations": 200, "sequences": 200} | settings
+        found, exact = (solve(problem, gradients=gradients, **options) for gradients in ("sampled", "exact"))
+        assert found.feasible
+        assert found.opacity.bits == pytest.approx(exact.opacity.bits, abs=0.1)
+        assert found.expected_return == pytest.approx(exact.expected_return, abs=0.1)
 
 
 def test_optimizers_by_name_and_as_an_object():

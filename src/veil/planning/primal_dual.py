@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..common.checks import Defects
 from ..common.clock import Clock, OutOfTime, Progress
 from ..common.errors import InputError
-from ..engine.additive import expected_sums
 from ..engine.chain import Chain
 from ..engine.compile import scaled_rows
 from ..engine.sampled_returns import sampled_gradient
 from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
-from .backend import Draw, evaluated
-from .channels import Asked, make_sampled
+from .backend import Draw
+from .channels import make_channels
 from .iteration import SavedState
 from .mixing import mixed_until
 from .objective import Objective
@@ -77,8 +75,8 @@ class PrimalDual:
     which it uses `step` (η), `multiplier_step` (κ), `iterations`, `gradients`, `sequences` (M, for each sampled gradient, and
     as many again for that of the return), `optimizer`, `seed`, `start` and `objective`.
 
-    **Raises:** `InputError` where sampled gradients cannot serve the task, the optimizer cannot be made, or rewards are too
-    large for a multiplier in bits for one unit of return.
+    **Raises:** `InputError` where sampled gradients cannot serve, the optimizer cannot be made, or rewards are too large for a
+    multiplier in bits for one unit of return.
     """
 
     def __init__(self, objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
@@ -99,20 +97,9 @@ class PrimalDual:
         if self._options.multiplier_step is None and self.objective.units.max(initial=0.0) > _LARGEST_UNIT:
             found = f"the returns of policies differ by up to {self.objective.units.max():.3g}"
             raise InputError("primal-dual", [f"{found}, expected {_LARGEST_UNIT:g} or less: scale the rewards"])
-        if self._options.gradients != "sampled":
-            return
-        defects = Defects("primal-dual with sampled gradients")
-        if self.objective.space.problem.return_over == "infinite":
-            defects.add("sampled returns end with the horizon, return_over='infinite' does not: use gradients='exact'")
-        if self.objective.min_opacity is not None:
-            defects.add("min_opacity needs gradients='exact'")
-        if self.objective.has_pairs:
-            defects.add("bounds on pairs need gradients='exact'")
-        if self._options.task is not None:
-            defects.add("task needs gradients='exact'")
-        if self._options.objective == "guess":
-            defects.add("objective='guess' has no sampled gradient: use gradients='exact', or objective='entropy'")
-        defects.raise_if_any()
+        if self._options.gradients == "sampled" and self.objective.space.problem.return_over == "infinite":
+            words = "sampled returns end with the horizon, return_over='infinite' does not: use gradients='exact'"
+            raise InputError("primal-dual with sampled gradients", [words])
 
     def describe(self) -> dict[str, object]:
         """The settings as they were used."""
@@ -188,26 +175,33 @@ class PrimalDual:
         """Whether exact values, to follow the search by, cost more than the sampled gradients."""
         return self._options.gradients == "sampled" and self.objective.cost_seconds > _FOLLOWED_SECONDS
 
+    @cached_property
+    def _on_samples(self) -> Objective:
+        """The objective with all bits on samples."""
+        options, channels = replace(self._options, evaluation="sampled"), self.objective.channels
+        sampled = make_channels(self.objective.space, options, None, self.objective.team).backends
+        return replace(self.objective, channels=replace(channels, backends=sampled))
+
     def _sampled(self, table: np.ndarray, iteration: int) -> Values:
-        """Opacity, returns and their gradients from fresh runs, a stream of random numbers for each iteration."""
+        """Bits, bounded sums of rewards and their gradients from fresh runs, a stream of random numbers for each iteration."""
         objective, space, sequences = self.objective, self.objective.space, self._options.sequences
-        draw = Draw(sequences, _stream(self._options.seed, iteration))
-        backend = make_sampled(space, Asked(self._options.objective, draw=draw, team=objective.team), "")
-        found = evaluated(backend, table[None], objective.clock, objective.team)
-        bits, slope = found.bits, found.gradient
-        chain, first = space.chain(table), [] if objective.num_first == 0 else list(objective.starts)
-        paid = space.hidden.paid
-        wanted = [(_begun_at(chain, start), 0, objective.threshold or 0.0, objective.unit) for start in first]
+        values = self._on_samples.evaluate(table[None], Draw(sequences, _stream(self._options.seed, iteration)))
+        chain, paid = space.chain(table), space.hidden.paid
+        wanted = [
+            (_begun_at(chain, start), 0, objective.threshold or 0.0, objective.unit) for start in objective.starts
+        ]
+        wanted = wanted[: objective.num_returns]
         wanted += [(chain, one.quantity, one.bound, one.sign * one.unit) for one in objective.others]
         share = max(2, sequences // max(1, len(wanted)))
-        slack, slack_gradient = np.zeros((1, len(wanted))), np.zeros((1, len(wanted), *space.shape))
         for number, (begun, quantity, bound, unit) in enumerate(wanted):
             objective.clock.check()
-            generator = np.random.default_rng([self._options.seed, iteration, 1 + number])
-            value, _, value_slope = sampled_gradient(begun, paid[quantity], draw_runs(begun, share, generator))
-            slack[0, number], slack_gradient[0, number] = (value - bound) / unit, value_slope / unit
-        returns = expected_sums(space.hidden, table[None], paid[:1], stationary=space.stationary)[0]
-        return Values(objective.weight * bits, slack, bits, returns, objective.weight * slope, slack_gradient)
+            generator, place = (
+                np.random.default_rng([self._options.seed, iteration, 1 + number]),
+                objective.num_bits + number,
+            )
+            value, _, slope = sampled_gradient(begun, paid[quantity], draw_runs(begun, share, generator))
+            values.slack[0, place], values.slack_gradient[0, place] = (value - bound) / unit, slope / unit
+        return values
 
     def _noted(
         self, state: PrimalDualState, table: np.ndarray, values: Values, multiplier: np.ndarray
