@@ -48,14 +48,14 @@ from .sampled_bits import LossMeasure, Sampled, likelihood_measure
 from .window_bits import windowed
 
 # An exact search makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
-# this many seconds, or the time limit where that is shorter; else it samples.
-_EXACT_GRADIENTS, _EXACT_SECONDS = 1000, 300.0
+# `_MOST_SECONDS` together, or the time limit where that is shorter; else it samples.
+_EXACT_GRADIENTS = 1000
 # Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
 # is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit.
 _COUNTED_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
-_GUESS_SECONDS = 1.0
 _ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
-_MOST_SECONDS, _MOST_PATH_SECONDS = 300.0, 30.0  # of one exact gradient, where it was asked for
+_MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for: as for an exact value in `veil.opacity`
+_ONLY_SECONDS = 30.0  # of one where there is no other way: of a whole path, a best guess, or the loss of a belief
 _BATCH_NUMBERS = 2**24  # of the joint table of one policy, up to which many are side by side
 
 _TOGETHER = "the sequences of one of the pairs are too many to enumerate"
@@ -79,8 +79,8 @@ class Asked:
     def exact_seconds(self) -> float:
         """The forecast seconds of one exact gradient up to which `auto` takes it."""
         if self.objective == "guess":  # there is no other way
-            return _GUESS_SECONDS
-        return max(_ALWAYS_EXACT_SECONDS, min(_EXACT_SECONDS, self.limit) / _EXACT_GRADIENTS)
+            return _ONLY_SECONDS
+        return max(_ALWAYS_EXACT_SECONDS, min(_MOST_SECONDS, self.limit) / _EXACT_GRADIENTS)
 
     @property
     def limit(self) -> float:
@@ -91,7 +91,7 @@ class Asked:
         """The forecast seconds of one exact gradient up to which it is taken."""
         if self.evaluation == "auto":
             return self.exact_seconds
-        return _MOST_SECONDS if space.hidden.path is None else _MOST_PATH_SECONDS
+        return _MOST_SECONDS if space.hidden.path is None else _ONLY_SECONDS
 
     def count_seconds(self, space: Space) -> float:
         """The work, in forecast seconds, in which sequences are counted where samples can serve instead."""
@@ -349,8 +349,8 @@ def _whole_tree(space: Space) -> BatchTree | StringBatch:
     """All sequences, or all strings of an observer without a clock, for a loss."""
     hidden, count = space.hidden, "those"
     if hidden.written is not None:
-        strings = all_strings(space, _MOST_PATH_SECONDS)
-        if strings is not None and strings.cost_seconds <= _MOST_PATH_SECONDS:
+        strings = all_strings(space, _ONLY_SECONDS)
+        if strings is not None and strings.cost_seconds <= _ONLY_SECONDS:
             return strings
     elif not hidden.kernel.is_sparse:
         size = tree_size(space.chain(any_table(space)))

@@ -30,12 +30,9 @@ if TYPE_CHECKING:
 
 UNPROVEN = 5e-5
 """Bits below which a lower bound says nothing."""
-_CERTAIN_BITS = 0.01  # of a secret that is all but certain before anything is seen
-_FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun
-_BELOW_MIXTURE = 0.05  # bits by which a simple mixture is above an answer that is then doubted
-_FAR_APART = 0.02  # bits between the places where starts ended, from which they are told
-_AHEAD = 0.05  # bits by which the last iteration is above the answer where that is worth telling
-_SHORT = 0.01  # bits by which a proven lower bound misses the measured value where the proof did not finish
+_FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun: the fewest that rounds of starts take
+_TOLD_BITS = 0.02  # differences worth telling: answers within it of the best count as good in the benchmarks
+_DOUBTED_BITS = 0.05  # by which an estimate has to be above an answer that is then doubted: more than sampling errors
 
 
 class Status(Enum):
@@ -64,7 +61,7 @@ def is_short(solution: "Solution", lower: float) -> bool:
     measured = {OWN: solution.opacity} | {one.name: one.opacity for one in solution.pairs}
     if lacks_clock(solution, solution.problem):
         return False
-    return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > _SHORT
+    return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > _TOLD_BITS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,7 +177,7 @@ class Solution(Value):
             lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
         elif self.needs_observations and self.status is not Status.NOT_SEARCHED:
             lines.append("The agent must see the observations to play this policy.")
-        if len(self.basins) > 1 and self.basins[0] - self.basins[-1] >= _FAR_APART:
+        if len(self.basins) > 1 and self.basins[0] - self.basins[-1] >= _TOLD_BITS:
             ends = f"{self.basins[-1]:.4g} to {self.basins[0]:.4g} bits"
             lines.append(
                 f"When the starts were last compared, they had reached {len(self.basins)} different policies, of {ends}."
@@ -205,7 +202,7 @@ class Solution(Value):
             found.append(f"{words}: raise time_limit.")
         elif self.has_hardly_begun:
             last = self.history.opacity_bits[-1] if len(self.history) else 0.0
-            ahead = self.goal == "opaque" and self.objective == "entropy" and last > self.opacity.bits + _AHEAD
+            ahead = self.goal == "opaque" and self.objective == "entropy" and last > self.opacity.bits + _DOUBTED_BITS
             words = (
                 f", the last with a policy of about {last:.2g} bits that misses a constraint or was not measured yet"
             )
@@ -213,13 +210,13 @@ class Solution(Value):
             words += ", so that the answer may be far from the best"
             found.append(f"{words}: raise time_limit, shorten the horizon, or start from a known policy.")
         prior = self.opacity.prior_bits
-        if self.goal == "opaque" and self.hide == OWN and prior < _CERTAIN_BITS:
+        if self.goal == "opaque" and self.hide == OWN and prior < _TOLD_BITS:
             amount = "" if prior < UNPROVEN else f" but for {prior:.2g} bits"
             words = f"Nothing to hide: under this policy the secret is certain{amount} before anything is observed"
             found.append(
                 f"{words}. If other policies can make it uncertain, start from one of them or relax a constraint."
             )
-        if self.mixture_gain_bits > _BELOW_MIXTURE:
+        if self.mixture_gain_bits > _DOUBTED_BITS:
             words = "A private coin between this policy and others that the search met hides about"
             clock = "" if getattr(self.policy, "timed", True) is False else ", clock=True"
             found.append(
