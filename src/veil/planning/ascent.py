@@ -82,11 +82,11 @@ class Ascent:
 
     # Beginning.
 
-    def begin(self) -> AscentState:
-        """The state before the first iteration."""
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> AscentState:
+        """The state before the first iteration; `known`: further tables that may be the answer."""
         objective = self.objective
         if self.parameters.mixes:
-            best, score = self._best_known(self._known)
+            best, score = self._best_known([*self._known, *([] if known is None else known)])
             theta = [self.parameters.of(table)[None] for table in self._starts]
         else:  # only what the parameters can say may be the answer
             theta = [self.parameters.of(table)[None] for table in self._starts]

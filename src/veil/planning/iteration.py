@@ -93,8 +93,8 @@ S = TypeVar("S", bound=SearchState)
 class Iteration(Protocol[S]):
     """A method for one task. The same arguments give the same states, and each depends on the one before alone."""
 
-    def begin(self) -> S:
-        """The state before the first iteration."""
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> S:
+        """The state before the first iteration; `known`: further tables that may be the answer."""
         ...
 
     def advance(self, state: S) -> S:

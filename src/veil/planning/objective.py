@@ -208,6 +208,11 @@ class Objective:
         begin, end = len(self.channels.least), self.num_bits - (self.min_opacity is not None)
         return [self.score_unit * one for one in multiplier[begin:end].tolist()]
 
+    def inward(self) -> "Objective":
+        """The objective that maximises the least slack of all bounds on bits, to find a table that keeps them."""
+        channels = replace(self.channels, bounds=(), terms=(), least=self.channels.bounds)
+        return replace(self, channels=channels, weight=1.0, terms=(), min_opacity=None)
+
     # Evaluations.
 
     def evaluate(

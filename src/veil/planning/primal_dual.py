@@ -112,10 +112,10 @@ class PrimalDual:
             "optimizer": describe_optimizer(self._options.optimizer),
         }
 
-    def begin(self) -> PrimalDualState:
-        """The state before the first iteration."""
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
+        """The state before the first iteration; `known`: further tables that may be the answer."""
         count, theta, given = self.objective.num_constraints, self._first(), self._options.start
-        tables = [self._safe]
+        tables = [self._safe, *([] if known is None else known)]
         tables += [] if given is None else [self.objective.space.table_of(given)]
         values = self.objective.evaluate(np.stack(tables))
         best, best_score = tables[values.best], float(values.score[values.best])

@@ -36,6 +36,7 @@ from .starts import richest_table
 
 _SHARE_OF_GAMES = 0.2  # of the time, for the convex games whose policies all classes begin from
 _LEAST_CLOSING = 0.2  # seconds in which the last policy of a search may be made feasible
+_SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
 
 Start = Callable[[Objective, Float[np.ndarray, "T C A"], SolveOptions], Iteration[S]]
@@ -274,6 +275,43 @@ def _identity(options: SolveOptions, space: Space) -> dict[str, object]:
     return {"problem": fingerprint(space.problem)} | found | {name: words[name] for name in words if name in found}
 
 
+def _most_hidden(
+    objective: Objective, safe: np.ndarray, options: SolveOptions, make: Start[Any]
+) -> Float[np.ndarray, "n T C A"] | None:
+    """Where bits are to be kept, a table that keeps them: the first found on the way to the largest of their worst slacks.
+
+    It is what the search moves towards where it ends a little short. Its iterations are not counted.
+    """
+    if not objective.channels.bounds:
+        return None
+    free = replace(objective.inward(), clock=objective.clock.silent())
+    uniform = objective.space.softmax(np.zeros(objective.space.shape))
+    if objective.is_sampled:
+        free = replace(free, clock=free.clock.share(_SHARE_OF_KEPT))
+        with contextlib.suppress(OutOfTime):  # the search that comes after can do without
+            return np.stack([uniform, _first_kept(objective, make(free, safe, options)).best])
+        return uniform[None]
+    method = make(free, safe, options)
+    return np.stack([uniform, *method.candidates(_first_kept(objective, method))])
+
+
+def _first_kept(objective: Objective, method: Iteration[S]) -> S:
+    """The first state whose best table meets all bounds of an objective, or the last one."""
+    state, seen = method.begin(), None
+    while not method.is_done(state) and objective.clock.allows(state.iteration):
+        if state.best is not seen:
+            seen = state.best
+            if np.all(objective.slacks(seen[None]) >= 0):
+                break
+        try:
+            state = method.advance(state)
+        except OutOfTime:
+            if objective.is_sampled:
+                break
+            raise
+    return state
+
+
 def run(
     make: Start[Any],
     objective: Objective,
@@ -294,7 +332,7 @@ def run(
             if arrays is not None:
                 state = _resumed(method, arrays, options)
             else:
-                state = method.begin()
+                state = method.begin(_most_hidden(objective, safe, options, make))
             seconds = 0.0  # of the last iteration: another one is begun where it fits
             while not method.is_done(state):
                 if not clock.allows(state.iteration):
