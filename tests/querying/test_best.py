@@ -238,3 +238,25 @@ def test_queries_in_a_file(tmp_path):
         path.write_text(SCENARIO.replace(wrong, words))
         with pytest.raises(veil.VeilError, match=r"did you mean|found beside \[masks\]"):
             veil.load(path)
+
+
+def test_a_plan_is_played_by_its_answers_alone():
+    """Drawn runs of the player cost what the plan costs, and ask what its rows ask."""
+    problem, walker, tables, _, _ = random_asked(1)
+    querying = veil.Querying({"left": veil.Observer(tables[0])}, 1.0, walker=walker)
+    guard = querying.apply(problem)
+    plan, names = veil.best_queries(guard).policy, guard.observer.observations.all()
+    generator, paid = np.random.default_rng(0), []
+    for seed in range(400):
+        run, state, seen = plan.player(guard, seed=seed), 0, None
+        total = 0.0
+        for _ in range(guard.horizon):
+            action = run.act(observation=seen)
+            total += float(guard.model.rewards[state, action])
+            state = int(generator.choice(guard.num_states, p=guard.model.matrices[action].toarray()[state]))
+            shown = guard.observer.matrices[action].toarray()[state]
+            seen = names[int(generator.choice(len(shown), p=shown))]
+        paid.append(total)
+    assert np.mean(paid) == pytest.approx(veil.expected_return(guard, plan), abs=5 * np.std(paid) / 20 + 1e-9)
+    with pytest.raises(veil.InputError, match="readings alone"):
+        veil.export_player(plan, guard, "player.json")

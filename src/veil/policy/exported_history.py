@@ -15,11 +15,13 @@ def history_document(problem: Problem, policy: HistoryPolicy, model: int) -> Doc
 
     A memory is a pair (node, value) of one time; up to the time of the secret the value is left out, since the row tells it.
 
-    **Raises:** `InputError` for a policy that acts on what others see, or is told where the agent was; `TooLargeError`.
+    **Raises:** `InputError` for a policy that acts on what others see, is told where the agent was, or is of an agent that does
+    not see its state; `TooLargeError`.
     """
-    if policy.views or policy.told is not None:
+    if policy.views or policy.told is not None or not problem.agent.sees_state:
         words = (
-            "it acts on what observers of pairs see, or on where the agent was at one time: use policy.player(problem)"
+            "it acts on what observers of pairs see, on where the agent was at one time, or on readings alone:"
+            " use policy.player(problem)"
         )
         raise InputError("history policy", [words])
     table, observer, size = problem.secret_table, problem.observer, problem.num_states

@@ -55,6 +55,11 @@ class Decisions(Value):
             low, high = low + int(left), low + int(right)
         return low if low < high else None
 
+    @property
+    def by_node(self) -> bool:
+        """Whether all rows of a node are the same, so that the choice depends on the observations alone."""
+        return bool(np.array_equal(self.probabilities, self.probabilities[np.searchsorted(self.node, self.node)]))
+
     def places(
         self, node: Int[np.ndarray, " k"], situation: Int[np.ndarray, " k"], value: Int[np.ndarray, " k"]
     ) -> Int[np.ndarray, " k"]:
@@ -207,8 +212,11 @@ class HistoryPolicy(Policy):
     def _player(self, problem: Problem, *, seed: int, model: int | None) -> HistoryPlayer:
         """Begin a run; see `Policy.player`."""
         self.check(problem)
-        blind = not problem.agent.sees_state or (len(problem.models) > 1 and not problem.agent.knows_model)
-        if blind or not self.executable:
+        blind = not problem.agent.sees_state
+        lacks = (blind and (self.told is not None or not all(rows.by_node for rows in self.decisions))) or (
+            len(problem.models) > 1 and not problem.agent.knows_model
+        )
+        if lacks or not self.executable:
             raise InputError(
                 _SUBJECT,
                 [

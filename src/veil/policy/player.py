@@ -279,14 +279,19 @@ class HistoryPlayer(Player):
         if event >= 0:
             node = int(policy.following[time - 1][self._node, event] if time else policy.first[event])
         value = self._value
-        if time == table.time:
-            value = int(table.label[self._model, secret, reached])
-        situation = (self._model * len(table.memory_names) + secret) * problem.num_states + reached
-        if node >= 0 and policy.told is not None and time == policy.told_at:
-            node = int(policy.told[node, situation])
-        row = None if node < 0 else policy.decisions[time].find(node, situation, value)
+        if reached < 0:  # the agent does not see its state, and all rows of a node are the same
+            row = int(np.searchsorted(policy.decisions[time].node, node))
+            row = None if node < 0 or row == len(policy.decisions[time]) else row
+        else:
+            if time == table.time:
+                value = int(table.label[self._model, secret, reached])
+            situation = (self._model * len(table.memory_names) + secret) * problem.num_states + reached
+            if node >= 0 and policy.told is not None and time == policy.told_at:
+                node = int(policy.told[node, situation])
+            row = None if node < 0 else policy.decisions[time].find(node, situation, value)
         if row is None:
-            what = f"state {problem.model.states[reached]!r} with observation {observation!r}"
+            state = f"state {problem.model.states[reached]!r} with " if reached >= 0 else ""
+            what = f"{state}observation {observation!r}"
             raise InputError("run", [self._impossible(what)])
         return policy.decisions[time].probabilities[row], (node, value)
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.errors import InputError
-from ..common.logs import surprisal_bits
+from ..common.logs import log2_or_zero, surprisal_bits
 from ..common.numbering import ragged
 from ..engine.chain import Chain
 from ..engine.compile import build
@@ -21,6 +21,7 @@ from ..engine.each_time import times_of
 from ..engine.hidden import Hidden
 from ..problem.problem import Problem
 
+_DOUBT = 1e-9  # probability that all values of the secret share where a belief rules some out
 _SAME = 12  # decimals to which normalised beliefs are equal
 
 
@@ -75,10 +76,22 @@ class BeliefSteps:
         """The last time at which something counts."""
         return int(np.flatnonzero(self._weights)[-1])
 
-    @property
-    def counts_last(self) -> bool:
-        """Whether all that counts is a value that is settled at the end, so that early queries say little."""
-        return self.settled < 0 and np.count_nonzero(self._weights) == 1
+    @cached_property
+    def counted(self) -> list[tuple[int, float]]:
+        """The times that count, each with its weight."""
+        return [(time, float(self._weights[time])) for time in np.flatnonzero(self._weights).tolist()]
+
+    @cached_property
+    def occupied(self) -> list[Float[np.ndarray, " N"]]:
+        """The probability of each hidden state at each time, if the plain action is kept."""
+        found = [np.asarray(self.hidden.root.sum(axis=1)).ravel()]
+        for _ in range(self.horizon):
+            found.append(self._plain_moves.T @ found[-1])
+        return found
+
+    def label_at(self, time: int) -> Float[np.ndarray, "N Z"]:
+        """The chance of each value of the secret of a time, by the hidden state of that time."""
+        return self._labels[time]
 
     @cached_property
     def answers(self) -> Answers:
@@ -136,18 +149,49 @@ class BeliefSteps:
         begins = np.searchsorted(self.answers.action, np.arange(self.num_actions + 1))
         count = (begins[1:] - begins[:-1])[actions]
         place, answer = np.repeat(np.arange(len(beliefs)), count), ragged(begins[actions], count)
-        moved = self._moved(time, beliefs)
-        rows = moved[0][place] if self.is_free else np.stack(moved)[actions[place], place]
-        rows *= self.answers.shown[answer][:, None]
-        kept = rows.any(axis=(1, 2))
-        after = self._told_of(time, rows[kept][:, None])[:, 0]
+        rows = self.after_answers(time, beliefs, place, answer)
+        kept = rows.any(axis=1)
         paid = self.paid(time, beliefs)[np.arange(len(beliefs)), actions]
-        return paid, place[kept], self.answers.event[answer[kept]], after
+        return paid, place[kept], self.answers.event[answer[kept]], rows[kept]
+
+    def after_answers(
+        self, time: int, beliefs: Float[np.ndarray, "k n"], place: Int[np.ndarray, " c"], answer: Int[np.ndarray, " c"]
+    ) -> Float[np.ndarray, "c m"]:
+        """The beliefs one time later, of pairs of a belief, by its place, and an answer."""
+        moved, action = self._moved(time, beliefs), self.answers.action[answer]
+        rows = moved[0][place] if self.is_free else np.stack(moved)[action, place]
+        rows *= self.answers.shown[answer][:, None]
+        return self._told_of(time, rows[:, None])[:, 0]
+
+    def before(
+        self,
+        time: int,
+        actions: Int[np.ndarray, " k"],
+        later: Float[np.ndarray, "c m"],
+        place: Int[np.ndarray, " c"],
+        answer: Int[np.ndarray, " c"],
+    ) -> Float[np.ndarray, "k n"]:
+        """The adjoint of `after_answers`, with what is paid: the sum over pairs of a linear function one time later.
+
+        Each of the functions counts after an answer to the action of its place; what is found is linear in the belief before.
+        """
+        rows = later.reshape(len(later), -1, self.hidden.num_states)
+        if self.settled == time + 1:
+            rows = (rows * self.hidden.label.T).sum(axis=1, keepdims=True)
+        total = np.zeros((len(actions), *rows.shape[1:]))
+        np.add.at(total, place, rows * self.answers.shown[answer][:, None])
+        found = np.empty_like(total)
+        for number, matrix in enumerate(self.moves):
+            chosen = np.arange(len(actions)) if self.is_free else np.flatnonzero(actions == number)
+            flat = total[chosen].reshape(-1, total.shape[2])
+            found[chosen] = (matrix @ flat.T).T.reshape(-1, *total.shape[1:])
+        return (found + self.costs.T[actions][:, None]).reshape(len(actions), -1)
 
     def _moved(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> list[Float[np.ndarray, "k V N"]]:
         values, size = self.values(time), self.hidden.num_states
         rows = beliefs.reshape(-1, size)
-        return [(rows @ matrix).reshape(-1, values, size) for matrix in self.moves]
+        # In rows one after the other, so that what is made of them need not be copied.
+        return [np.ascontiguousarray(rows @ matrix).reshape(-1, values, size) for matrix in self.moves]
 
     def _told_of(self, time: int, found: Float[np.ndarray, "k K V N"]) -> Float[np.ndarray, "k K m"]:
         """Beliefs one time later as rows, each value of the secret apart once it is settled."""
@@ -179,6 +223,18 @@ class BeliefSteps:
         if not self._weights[time]:
             return np.zeros(len(beliefs))
         return self._weights[time] * row_bits(self._joint(time, beliefs))
+
+    def tangent(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k n"]:
+        """Linear functions that are `unknown` at their belief, up to 1e-8 bits, and at least `unknown` at all others.
+
+        Each is what is left, on average, of who takes the posterior of its belief for its own.
+        """
+        if not self._weights[time]:
+            return np.zeros_like(beliefs)
+        joint = self._joint(time, beliefs)
+        posterior = (1 - _DOUBT) * joint / joint.sum(axis=1, keepdims=True) + _DOUBT / joint.shape[1]
+        bits = -self._weights[time] * log2_or_zero(posterior)
+        return np.repeat(bits, self.hidden.num_states, axis=1) if self.values(time) > 1 else bits @ self._labels[time].T
 
     def _joint(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k Z"]:
         if self.values(time) > 1:

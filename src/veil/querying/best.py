@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
 
 from ..common.checks import Defects, is_number
 from ..common.clock import Clock, OutOfTime
@@ -30,20 +29,21 @@ from ..problem.together import Together
 from ..proof.certificate import Certificate
 from ..proof.certify import prove
 from .beliefs import BeliefSteps
+from .finer import FinerAnswers
 from .graph import BeliefGraph
 from .rules import Draws, Followed, Rule, follow, greedy_rule, rollout_rule, simulate
+from .vectors import BeliefVectors
 from .witness import witness
 
 _LEAST_SECONDS = 0.01  # for the floor
 _ROUNDING = 1e-10  # bits by which bounds are moved outward
-# Shares of the time that is left: for the greedy rule, a first search, the floor, and rules that look ahead; of the rest, for
-# the rule of the search's lower bounds.
-_GREEDY_SHARE, _FIRST_SHARE, _FLOOR_SHARE, _RULES_SHARE, _LAST_SHARE = 0.15, 0.1, 0.05, 0.4, 0.15
-_DRAWN_SHARE = 0.75  # instead of rules that look ahead, where none can be followed exactly
+# Shares of the time that is left: for the greedy rule, a first search, the floor, a graph of queries, and rules that look ahead
+# along it, or, if they cannot be followed exactly, drawn runs; for lower bounds; of the rest, for the rules of the search.
+_GREEDY_SHARE, _FIRST_SHARE, _FLOOR_SHARE, _VECTORS_SHARE, _RULES_SHARE = 0.1, 0.1, 0.05, 0.4, 0.3
+_FINER_SHARE, _LAST_SHARE = 0.3, 0.15
+_PROOF_SHARE = 0.5  # of the time of a certificate, for beliefs
 _NEAR = 2  # steps that the first rule looks ahead
-_AHEAD = (1, 2, 3)  # steps that rules look ahead in drawn runs
-_LATE = 8  # steps before the end in which they do, if all counts at the end and the secret is settled then
-_RUNS, _MOST_CHUNKS = 200, 100  # drawn at a time, and how often
+_RUNS, _MOST_CHUNKS = 50, 400  # drawn at a time, and how often
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class QueryPlan:
         """The plan whose value is `upper`, as a policy on all answers: measured by `veil.opacity`, it hides no more."""
         assert self.plan is not None
         assert self.steps is not None
-        return _policy_of(self.steps, self.plan)
+        return policy_of(self.steps, self.plan)
 
     def certify(self, *, time_limit: float = 60.0, most_numbers: int = 2**20) -> Certificate:
         """A certificate of both sides: `policy` leaves at most so many bits, and no policy that sees what the observer sees
@@ -130,7 +130,12 @@ class QueryPlan:
         **Raises:** `InputError` where there is no certificate of such a bound: with a price and no budget that it is for.
         """
         assert self.search is not None
-        beliefs = witness(self.search, most_numbers)
+        assert self.steps is not None
+        search = self.search
+        if search.uses_answers:  # which no certificate has: beliefs alone are looked at again
+            search = BeliefGraph(self.steps)
+            search.run(max(self.gap, 1e-6), Clock(time_limit).share(_PROOF_SHARE))
+        beliefs = witness(search, most_numbers)
         return prove(self.problem, self.policy, time_limit, goal="transparent", beliefs=beliefs, progress=False)[0]
 
 
@@ -168,27 +173,31 @@ def best_queries(
     search = BeliefGraph(steps)
     greedy = _followed(steps, greedy_rule(steps), clock.share(_GREEDY_SHARE))
     search.run(gap, clock.share(_FIRST_SHARE))
-    best, how, drawn = greedy, "the greedy rule", None
-    floor = _floor(steps, clock.share(_FLOOR_SHARE))
+    floor, drawn = _floor(steps, clock.share(_FLOOR_SHARE)), None
+    plans = [(search.plan(), f"a search of {search.size:,} beliefs")]
+    plans += [(greedy, "the greedy rule")] if greedy is not None else []
     if search.gap > gap:
+        vectors = BeliefVectors(steps)
+        vectors.improve(greedy_rule(steps), seed, gap, clock.share(_VECTORS_SHARE))
+        rule = vectors.rule(greedy_rule(steps))
+        plans += [(vectors.plan(), "a graph of queries")] if vectors.value < math.inf else []
+        search = BeliefGraph(steps, vectors, FinerAnswers(steps, clock.share(_FINER_SHARE)))
         if greedy is None:
-            drawn = _drawn(steps, seed, clock.share(_DRAWN_SHARE))
+            drawn = _drawn(steps, rule, seed, clock.share(_RULES_SHARE))
+            search.run(gap, clock)
         else:
-            best, how = _improved(steps, greedy, clock.share(_RULES_SHARE))
-        search.run(gap, clock.share(1 - _LAST_SHARE))
-        if greedy is not None and search.gap > gap:
-            hopeful = _followed(steps, search.rule("lower", greedy_rule(steps)), clock)
-            if best is None or (hopeful is not None and hopeful.value < best.value):
-                best, how = hopeful, "the actions of the least lower bounds, and the greedy rule beyond them"
-    lower, upper = search.total("lower"), search.total("upper")
-    if best is None or upper <= best.value:
-        best, how = search.plan(), f"a search of {search.size:,} beliefs"
-    upper = min(upper, best.value)
+            plans += _improved(steps, rule, clock.share(_RULES_SHARE))
+            search.run(gap, clock.share(1 - _LAST_SHARE))
+            for side in ("upper", "lower"):
+                found = _followed(steps, search.rule(side, rule), clock.share(0.5))
+                plans += [(found, f"a search of {search.size:,} beliefs")] if found is not None else []
+    plan, how = min(plans, key=lambda one: one[0].value)
+    lower, upper = search.total("lower"), plan.value
     if floor is not None and (steps.costs >= 0).all():
-        lower = max(lower, min(floor, upper))
+        lower = max(lower, floor)
     return QueryPlan(
         problem=problem,
-        lower=max(lower - _ROUNDING, -math.inf if price else 0.0),
+        lower=max(min(lower, upper) - _ROUNDING, -math.inf if price else 0.0),
         upper=upper + _ROUNDING,
         how=how,
         floor=floor,
@@ -197,7 +206,7 @@ def best_queries(
         nodes=search.size,
         seconds=clock.spent,
         drawn=drawn,
-        plan=best,
+        plan=plan,
         steps=steps,
         search=search,
     )
@@ -210,55 +219,38 @@ def _followed(steps: BeliefSteps, rule: Rule, clock: Clock) -> Followed | None:
         return None
 
 
-def _improved(steps: BeliefSteps, best: Followed, clock: Clock) -> tuple[Followed, str]:
-    """The best of the rules that look ahead, each along the one before, as many as there is time for."""
-    how, greedy = "the greedy rule", greedy_rule(steps)
-    near = rollout_rule(steps, greedy, _NEAR)
+def _improved(steps: BeliefSteps, rule: Rule, clock: Clock) -> list[tuple[Followed, str]]:
+    """What a rule leaves, and those that look ahead along it, as many as there is time for."""
+    words = "a rule that asks as a graph of queries would"
     ahead = {
-        f"a rule that looks {_NEAR} steps ahead along the greedy one": near,
-        "a rule that looks ahead to the end along the greedy one": rollout_rule(steps, greedy, steps.horizon),
-        f"a rule that looks ahead to the end along one that looks {_NEAR} steps ahead": rollout_rule(
-            steps, near, steps.horizon
-        ),
+        words: rule,
+        f"{words}, {_NEAR} steps ahead": rollout_rule(steps, rule, _NEAR),
+        f"{words}, ahead to the end": rollout_rule(steps, rule, steps.horizon),
     }
-    for words, rule in ahead.items():
-        found = _followed(steps, rule, clock)
+    plans = list[tuple[Followed, str]]()
+    for how, one in ahead.items():
+        found = _followed(steps, one, clock)
         if found is None:
             break
-        if found.value < best.value:
-            best, how = found, words
-    return best, how
+        plans.append((found, how))
+    return plans
 
 
-def _drawn(steps: BeliefSteps, seed: int, clock: Clock) -> Drawn | None:
-    """The rules in drawn runs, the same runs for all: the greedy one first, then those that look further and further ahead.
-
-    The best of them by the first runs is measured in others, beside the greedy rule.
-    """
-    greedy, found = greedy_rule(steps), dict[str, Float[np.ndarray, " n"]]()
-    rules, begin = {"the greedy rule": greedy}, max(0, steps.last - _LATE) if steps.counts_last else 0
-    rules |= {
-        f"a rule that looks {n} steps ahead along the greedy one": rollout_rule(steps, greedy, n, begin) for n in _AHEAD
-    }
-    draws, part = Draws.of(steps, _RUNS, seed), clock.share(0.5)
-    with suppress(OutOfTime):
-        for words, rule in rules.items():
-            found[words] = simulate(steps, rule, draws, part)
-    if not found:
-        return None
-    best = min(found, key=lambda words: float(found[words].mean()))
+def _drawn(steps: BeliefSteps, rule: Rule, seed: int, clock: Clock) -> Drawn | None:
+    """A rule in drawn runs, and the greedy rule in the same."""
     values, others = list[np.ndarray](), list[np.ndarray]()
     with suppress(OutOfTime):
-        for number in range(1, _MOST_CHUNKS):
+        for number in range(_MOST_CHUNKS):
             draws = Draws.of(steps, _RUNS, [seed, number])
-            pair = simulate(steps, greedy, draws, clock), simulate(steps, rules[best], draws, clock)
+            pair = simulate(steps, greedy_rule(steps), draws, clock), simulate(steps, rule, draws, clock)
             others.append(pair[0])
             values.append(pair[1])
     if not values:
         return None
     value, other = np.concatenate(values), np.concatenate(others)
     error = [float(one.std(ddof=1) / np.sqrt(len(one))) for one in (value, other - value)]
-    return Drawn(best, float(value.mean()), error[0], float(other.mean()), float((other - value).mean()), error[1])
+    how = "a rule that asks as a graph of queries would"
+    return Drawn(how, float(value.mean()), error[0], float(other.mean()), float((other - value).mean()), error[1])
 
 
 def _floor(steps: BeliefSteps, clock: Clock) -> float | None:
@@ -278,7 +270,7 @@ def _floor(steps: BeliefSteps, clock: Clock) -> float | None:
         return None
 
 
-def _policy_of(steps: BeliefSteps, plan: Followed) -> HistoryPolicy:
+def policy_of(steps: BeliefSteps, plan: Followed) -> HistoryPolicy:
     """A plan as a policy: node 0 of each time takes the plain action, for what the plan does not follow."""
     observer, actions = steps.problem.observer, steps.problem.num_actions
     first = np.zeros(observer.num_observations if observer.sees_first else 1, dtype=np.int64)

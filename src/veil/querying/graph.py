@@ -10,9 +10,12 @@ from jaxtyping import Float, Int
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
 from .beliefs import BeliefSteps, keys_of
+from .finer import FinerAnswers
 from .rules import Followed, Layer, Rule
+from .vectors import BeliefVectors
 
 _MOST_NUMBERS = 2**27  # of all nodes together: 1 GiB
+_NUMBER_OF_KEY = 16  # as which the key of a belief counts
 _BATCH_NUMBERS = 2**23  # of the beliefs that are made at a time
 _BATCH = 512  # nodes that are expanded between two updates of the bounds
 _OPEN, _EXACT = -1, -2  # nodes that are not expanded: their actions may be, or need not be
@@ -24,7 +27,9 @@ class _Grown:
     """Arrays with the same number of rows, which grow."""
 
     def __init__(self, **kinds: tuple[tuple[int, ...], type]):
-        self.size, self._kinds = 0, kinds
+        self.size = 0
+        self.width = sum(int(np.prod(shape)) for shape, _ in kinds.values())
+        """How many numbers a row has."""
         self._arrays = {name: np.empty((64, *shape), dtype=kind) for name, (shape, kind) in kinds.items()}
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -45,24 +50,29 @@ class _Grown:
 
 
 class BeliefGraph:
-    """The beliefs that a search has looked at, from the start on."""
+    """The beliefs that a search has looked at, from the start on.
 
-    def __init__(self, steps: BeliefSteps):
-        self.steps = steps
+    **Arguments:** `vectors`: plans that give upper bounds; `finer`: answers that give lower ones.
+    """
+
+    def __init__(self, steps: BeliefSteps, vectors: BeliefVectors | None = None, finer: FinerAnswers | None = None):
+        self.steps, self._vectors, self._finer = steps, vectors, finer
         answers, self._actions = len(steps.answers.action), steps.num_actions
         self._begins = np.searchsorted(steps.answers.action, np.arange(self._actions))
         self._nodes, self._expanded = list[_Grown](), list[_Grown]()
         for time in range(steps.last):
-            row = (steps.values(time) * steps.hidden.num_states,)
-            self._nodes.append(_Grown(belief=(row, float), lower=((), float), upper=((), float), place=((), int)))
+            single = dict.fromkeys(("place", "parent", "answer"), ((), int))
+            self._nodes.append(_Grown(lower=((), float), upper=((), float), **single))
+            row = {"belief": ((steps.values(time) * steps.hidden.num_states,), float)}
             kinds = {"child": ((answers,), int), "mass": ((answers,), float), "fixed": ((self._actions,), float)}
-            self._expanded.append(_Grown(**kinds))
+            self._expanded.append(_Grown(**row, **kinds))
         self._numbers: list[dict[bytes, int]] = [{} for _ in range(steps.last)]
         beliefs = np.array([row for _, row in steps.starts])
         self._mass = beliefs.sum(axis=1)
+        self._begin = beliefs / self._mass[:, None]
         self._first = float(steps.unknown(0, beliefs).sum())
         self.blind = self._first + float(steps.blind(0, beliefs).sum())
-        self._roots = self._made(0, beliefs / self._mass[:, None])
+        self._roots = self._made(0, self._begin, np.arange(len(beliefs)), np.zeros(len(beliefs), dtype=int))
 
     @property
     def size(self) -> int:
@@ -94,7 +104,12 @@ class BeliefGraph:
         inside = place >= 0
         mass[inside] = self._expanded[time]["mass"][place[inside]]
         child[inside] = np.where(mass[inside] > 0, self._expanded[time]["child"][place[inside]], -1)
-        return here["belief"][nodes], child, mass
+        return self._beliefs(time, nodes), child, mass
+
+    @property
+    def uses_answers(self) -> bool:
+        """Whether its lower bounds are also those of the answers to all queries."""
+        return self._finer is not None
 
     def total(self, name: str) -> float:
         """The lower or the upper bound on what counts from the start on."""
@@ -174,21 +189,33 @@ class BeliefGraph:
         size = max(1, _BATCH_NUMBERS // width)
         for begin in range(0, len(nodes), size):
             clock.check()
-            if sum(one.size * one["belief"].shape[1] for one in self._nodes) > _MOST_NUMBERS:
+            known = _NUMBER_OF_KEY * self.size
+            if known + sum(one.size * one.width for one in (*self._nodes, *self._expanded)) > _MOST_NUMBERS:
                 raise TooLargeError("the beliefs do not fit the memory: shorten the horizon, or lower time_limit")
             some = nodes[begin : begin + size]
-            beliefs = self._nodes[time]["belief"][some]
+            beliefs = self._beliefs(time, some)
             after = steps.after(time, beliefs)
             mass = after.sum(axis=2)
             gained = steps.unknown(time + 1, after.reshape(-1, after.shape[2])).reshape(mass.shape)
             fixed = steps.paid(time, beliefs) + np.add.reduceat(gained, self._begins, axis=1)
             child, kept = np.zeros(mass.shape, dtype=int), mass > 0
-            child[kept] = self._made(time + 1, after[kept] / mass[kept][:, None])
-            places = self._expanded[time].add(child=child, mass=mass, fixed=fixed)
+            row, answer = np.nonzero(kept)
+            row += self._expanded[time].size
+            child[kept] = self._made(time + 1, after[kept] / mass[kept][:, None], row, answer)
+            places = self._expanded[time].add(belief=beliefs, child=child, mass=mass, fixed=fixed)
             self._nodes[time]["place"][some] = np.arange(places.start, places.stop)
 
-    def _made(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Nodes:
-        """The nodes of normalised beliefs, made if they are new."""
+    def _beliefs(self, time: int, nodes: Nodes) -> Float[np.ndarray, "k n"]:
+        """The beliefs of nodes, made again from the ones that were expanded before: most nodes never are."""
+        parent, answer = self._nodes[time]["parent"][nodes], self._nodes[time]["answer"][nodes]
+        if time == 0:
+            return self._begin[parent]
+        before = self._expanded[time - 1]["belief"][parent]
+        found = self.steps.after_answers(time - 1, before, np.arange(len(nodes)), answer)
+        return found / found.sum(axis=1, keepdims=True)
+
+    def _made(self, time: int, beliefs: Float[np.ndarray, "k n"], parent: Nodes, answer: Nodes) -> Nodes:
+        """The nodes of normalised beliefs, made if they are new; each comes after an answer to an expanded belief."""
         if time == self.steps.last:
             return np.zeros(len(beliefs), dtype=int)
         numbers, nodes = self._numbers[time], self._nodes[time]
@@ -202,11 +229,19 @@ class BeliefGraph:
             if time == self.steps.last - 1:
                 lower = upper = self._last_sums(rows).min(axis=1)
             else:
-                lower = self.steps.placed(time, rows)
-                upper = np.maximum(self.steps.blind(time, rows), lower)
+                lower = self._lower(time, rows)
+                upper = np.maximum(self._upper(time, rows), lower)
             place = np.full(len(rows), _EXACT if time == self.steps.last - 1 else _OPEN)
-            nodes.add(belief=rows, lower=lower, upper=upper, place=place)
+            nodes.add(lower=lower, upper=upper, place=place, parent=parent[fresh], answer=answer[fresh])
         return found
+
+    def _lower(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        placed = self.steps.placed(time, beliefs)
+        return placed if self._finer is None else np.maximum(placed, self._finer.bound(time, beliefs))
+
+    def _upper(self, time: int, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " k"]:
+        blind = self.steps.blind(time, beliefs)
+        return blind if self._vectors is None else np.minimum(blind, self._vectors.bound(time, beliefs))
 
     def _last_sums(self, beliefs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k A"]:
         """What the last action leaves and costs, exactly."""
@@ -243,7 +278,7 @@ class BeliefGraph:
             place, after = here["place"][layer], np.zeros(0, dtype=int)
             exact = np.flatnonzero(place == _EXACT)
             if len(exact):
-                chosen[exact] = self._last_sums(here["belief"][layer[exact]]).argmin(axis=1)
+                chosen[exact] = self._last_sums(self._beliefs(time, layer[exact])).argmin(axis=1)
             inside = np.flatnonzero(place >= 0)
             if len(inside):
                 sums = self.sums(time, layer[inside], "upper")

@@ -43,20 +43,17 @@ def greedy_rule(steps: BeliefSteps) -> Rule:
     def rule(time: int, beliefs: Rows, clock: Clock) -> Int[np.ndarray, " k"]:
         return _scores(steps, time, beliefs, steps.left_by(time, beliefs)).argmin(axis=1)
 
-    return _in_batches(steps, rule)
+    return in_batches(steps, rule)
 
 
-def rollout_rule(steps: BeliefSteps, base: Rule, depth: int, begin: int = 0) -> Rule:
+def rollout_rule(steps: BeliefSteps, base: Rule, depth: int) -> Rule:
     """Of the few best queries by the greedy rule, and that of another rule, ask what leaves least if the other rule follows.
 
-    **Arguments:** `depth`: for how many steps, after which nothing more is learned; `begin`: the time from which it looks
-    ahead; before, it is the greedy rule.
+    **Arguments:** `depth`: for how many steps, after which nothing more is learned.
     """
 
     def rule(time: int, beliefs: Rows, clock: Clock) -> Int[np.ndarray, " k"]:
         order = _scores(steps, time, beliefs, steps.left_by(time, beliefs)).argsort(axis=1, kind="stable")
-        if time < begin:
-            return order[:, 0]
         tried, other = order[:, :_WIDTH], base(time, beliefs, clock)
         missed = ~(tried == other[:, None]).any(axis=1)
         tried[missed, -1] = other[missed]
@@ -66,7 +63,7 @@ def rollout_rule(steps: BeliefSteps, base: Rule, depth: int, begin: int = 0) -> 
         np.add.at(total, place, left)
         return tried[np.arange(count), total.reshape(count, width).argmin(axis=1)]
 
-    return _in_batches(steps, rule)
+    return in_batches(steps, rule)
 
 
 def to_go(
@@ -127,8 +124,13 @@ class Draws:
         return cls(generator.random(runs), generator.random((steps.last, runs)), generator.random((steps.last, runs)))
 
 
-def simulate(steps: BeliefSteps, rule: Rule, draws: Draws, clock: Clock) -> Float[np.ndarray, " n"]:
-    """What a rule leaves in each of some runs: its mean is unbiased. Raises `OutOfTime`."""
+def simulate(
+    steps: BeliefSteps, rule: Rule, draws: Draws, clock: Clock, *, apart: bool = False
+) -> Float[np.ndarray, " n"]:
+    """What a rule leaves in each of some runs: its mean is unbiased. Raises `OutOfTime`.
+
+    **Arguments:** `apart`: ask the rule about each run, also about those with equal beliefs.
+    """
     hidden = steps.hidden
     x, event = np.nonzero(hidden.root)
     begun = _place_of(np.cumsum(hidden.root[x, event]), draws.first)
@@ -138,7 +140,7 @@ def simulate(steps: BeliefSteps, rule: Rule, draws: Draws, clock: Clock) -> Floa
     total, stacked, actions = steps.unknown(0, rows), RowDraws(hidden.kernel.stacked), hidden.kernel.num_actions
     for time in range(steps.last):
         clock.check()
-        first, number = alike(rows)
+        first, number = 2 * (np.arange(len(rows)),) if apart else alike(rows)
         chosen = rule(time, rows[first], clock)
         paid, place, events, after = steps.taken(time, rows[first], chosen)
         total += paid[number]
@@ -158,7 +160,7 @@ def _place_of(sums: Float[np.ndarray, " m"], uniform: Float[np.ndarray, " n"]) -
     return np.minimum(np.searchsorted(sums, uniform * sums[-1], side="right"), len(sums) - 1)
 
 
-def _in_batches(steps: BeliefSteps, rule: Rule) -> Rule:
+def in_batches(steps: BeliefSteps, rule: Rule) -> Rule:
     """A rule that is asked for so many beliefs at a time that what follows them fits the memory."""
 
     def batched(time: int, beliefs: Rows, clock: Clock) -> Int[np.ndarray, " k"]:

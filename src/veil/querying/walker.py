@@ -93,10 +93,8 @@ class _Nodes:
 
     def __init__(self, policy: HistoryPolicy, asked: Problem):
         self.policy, self.asked = policy, asked
-        for rows in policy.decisions:
-            first = np.searchsorted(rows.node, rows.node)
-            if not np.array_equal(rows.probabilities, rows.probabilities[first]):
-                raise InputError("policy", ["it acts on states, which the querying observer does not see"])
+        if not all(rows.by_node for rows in policy.decisions):
+            raise InputError("policy", ["it acts on states, which the querying observer does not see"])
 
     def begin(self) -> Key:
         """See `Follower`."""
