@@ -289,7 +289,7 @@ def _filtered(
 
 
 def _reached(table: sp.csr_array, before: np.ndarray, spent: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """What some moves lead to, and the entropy of the paths that lead there, of which what is seen of an entry tells nothing."""
+    """What some moves lead to, and the entropy of the paths that lead there, of which what is seen there tells nothing."""
     reached = table @ before
     if spent is None:
         return reached, None
