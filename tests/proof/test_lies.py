@@ -225,6 +225,32 @@ def test_what_is_claimed_with_confidence_is_not_proven(tmp_path: Path):
         assert code(saved(tmp_path / "result", problem, policy, told)) == 5
 
 
+def test_what_is_proven_beside_what_is_drawn_is_checked(tmp_path: Path):
+    """One quantity is claimed with confidence, and another, false one as proven."""
+    model = veil.Model(np.full((2, 2, 2), 0.5), [[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5])
+    limits = [veil.Probability("F s1", min=0.1)]
+    problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState({1}), 2, constraints=limits)
+    policy = veil.MarkovPolicy.uniform(problem)
+    claim = veil.certify(problem, policy, 1)
+    first, other = claim.quantities
+    drawn = replace(first, error=0.4, sequences=2000)
+    for told, holds in (
+        (other, True),
+        (replace(other, value=other.value + 0.1), False),
+        (replace(other, met=False), False),
+    ):
+        for items in ((drawn, told), (first, told)):
+            made = dressed(replace(claim, quantities=items))
+            answer = code(saved(tmp_path / "result", problem, policy, made))
+            if holds:
+                veil.verify(made, problem, policy)
+                assert answer == 0
+                continue
+            with pytest.raises(CertificateError):
+                veil.verify(made, problem, policy)
+            assert answer == 5 or (told.met is False and answer == 0)
+
+
 def test_every_item_has_fields_that_are_changed():
     """The kinds of items that the lies above must reach."""
     kinds = {type(one) for seed in range(12) for one in _items(honest(seed)[2])}

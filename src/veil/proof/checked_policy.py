@@ -22,10 +22,12 @@ class CheckedPolicy(ABC):
 
     `nodes` is how many next nodes it chooses among together with the action, which are then a part of its memory; `stationary`:
     whether it acts alike at all times, and so goes on after the horizon; `knows_model`: whether it can go on optimally in every
-    model; `used_value`: the last time at which the value of the secret told choices apart.
+    model; `used_value`: the last time at which the value of the secret told choices apart; `hears`: whether what it remembers
+    depends on what observers receive.
     """
 
     nodes = 1
+    hears = False
     stationary = False
     knows_model = True
     used_value = -1
@@ -112,6 +114,7 @@ class _CheckedTable(CheckedPolicy):
         _, one, two, heard = self.step.shape
         fits = self.start.shape[0] in states and self.start.shape[1] in (1, first + 1)
         fits &= one in states and two in states and heard in (1, event)
+        self.hears = heard > 1 or self.start.shape[1] > 1
         require(fits, "policy: what it remembers is of another size")
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
@@ -144,7 +147,7 @@ class _CheckedHistory(CheckedPolicy):
 
     def __init__(self, problem: CheckedProblem, agent: Agent, register: Register | None, since: float):
         super().__init__(problem)
-        self.since, sees = since, agent.sees
+        self.hears, self.since, sees = True, since, agent.sees
         given, horizon = list(agent.arrays), problem.horizon
         require(len(given) >= 1 + 5 * horizon, "policy: its decisions are not one for each step")
         self.first, self.following = given[0], given[1 : 1 + horizon]

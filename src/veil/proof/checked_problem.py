@@ -21,6 +21,7 @@ Bounds = tuple[float | None, ...]
 AGENT = -1
 """Stands for the agent's own observer among the channels whose observations a policy acts on."""
 _MOST_EXACT_STEPS = 1000  # up to which powers of the discount are made in fractions
+_MOST_SHOWN = 2**22  # numbers of a dense table of what states show
 _MOST_TABLES = 8  # of moves that are kept, of problems whose observers depend on time
 
 
@@ -221,6 +222,24 @@ class CheckedProblem:
             begin = np.cumsum(degree) - degree
             self._kept[key] = Moves(row, target, events, _product(chance), degree, begin)
         return self._kept[key]
+
+    def apart(self, time: int) -> tuple[Moves, Float[np.ndarray, "S O"]] | None:
+        """The moves of a time without what is seen, and `b(o|s)` of the state that is reached; None where what is seen depends
+        on more, or on several observers."""
+        (first, *others), record = self.observers, self.record
+        number = int(first.at[min(time, self.horizon)])
+        table = first.tables[max(number, 0)]
+        plain = not (others or first.sees_actions or self.delay) and len(table.degree) == self.states
+        if not plain or self.states * first.observations > _MOST_SHOWN:
+            return None
+        shown = np.zeros((self.states, first.observations))
+        if number < 0:
+            shown[:, first.silent] = 1.0
+        else:
+            shown[np.repeat(np.arange(self.states), table.degree), table.column] = table.chance
+        row, moves = self._row, record.moves
+        degree = np.bincount(row // self.actions, minlength=self.size)
+        return Moves(row, moves.column, (0 * row,), moves.chance, degree, np.cumsum(degree) - degree), shown
 
     def columns(self, time: int) -> tuple[Numbers, Numbers, Columns, Columns]:
         """`row`, `target` and `events` of the moves that arrive at a time, and their probabilities as a list of factors."""

@@ -173,20 +173,20 @@ class _Check:
     def _check_channel(self, one: ProvenChannel, problem: CheckedProblem) -> PolicyValues:
         """What is proven of a channel, and of the quantities where it is the own one."""
         claim, bounds = self.claim, tuple(each.bound for each in self.claim.quantities)
-        drawn = one.number == 0 and any(each.sequences for each in claim.quantities)
+        proven = [k for k, each in enumerate(claim.quantities) if one.number == 0 and not each.sequences]
         found = policy_values(
             problem, self.policy, one.window, one.prune, claim.values, bounds=bounds, goal=claim.goal, merge=one.merge,
-            clock=self.clock, quantities=one.number == 0 and not drawn, bits=one.lower > 0 or one.upper < problem.most_bits,
+            clock=self.clock, quantities=bool(proven), bits=one.lower > 0 or one.upper < problem.most_bits,
         )  # fmt: skip
         within = one.lower <= found.lower and found.upper <= one.upper
         require(
             within, f"channel {one.name}: {one.lower} … {one.upper} is claimed, {found.lower} … {found.upper} is found"
         )
-        if one.number == 0 and not drawn:
-            for each, proven in zip(claim.quantities, found.quantities, strict=True):
-                _check_value(each, proven.value, proven.error)
-                require(each.met is proven.met, f"quantities: met is {each.met} for {each.text}, and a value of"
-                        f" {proven.value} ± {proven.error} is found")  # fmt: skip
+        for k in proven:
+            each, is_so = claim.quantities[k], found.quantities[k]
+            _check_value(each, is_so.value, is_so.error)
+            words = f"met is {each.met} for {each.text}, and a value of {is_so.value} ± {is_so.error} is found"
+            require(each.met is is_so.met, f"quantities: {words}")
         return found
 
     def _check_draws(self, one: ProvenChannel, problem: CheckedProblem) -> dict[int, Interval]:

@@ -11,6 +11,7 @@ The draws are the verifier's, so nothing in a certificate can influence them.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,7 +66,8 @@ class _Step:
 
     `source`, `target`: entries before and after; `event` of the observer; `ends`: running sums of the probabilities;
     `tables`: for each event the moves as a table `(after, before)`; `size`: how many entries there are after; `x` of the
-    entries before.
+    entries before. Where the agent hears nothing and what is seen depends on the state that is reached alone, there is one
+    table without events, and `shown (after, event)` is what is seen of each entry.
     """
 
     source: Int[np.ndarray, " m"]
@@ -75,6 +77,13 @@ class _Step:
     tables: dict[int, sp.csr_array]
     size: int
     x: Int[np.ndarray, " n"]
+    shown: Float[np.ndarray, "n O"] | None
+
+    @cached_property
+    def seen_ends(self) -> Float[np.ndarray, "n O"]:
+        """Running sums of `shown`, to draw from."""
+        assert self.shown is not None
+        return np.cumsum(self.shown, axis=1)
 
 
 class Sampler:
@@ -209,7 +218,8 @@ def _step(
     problem: CheckedProblem, policy: CheckedPolicy, time: int, entries: tuple[np.ndarray, ...]
 ) -> tuple[_Step, tuple[np.ndarray, ...]]:
     """The moves from some entries, and the entries that they lead to."""
-    (memory, x, z), moves, nodes = entries, problem.at(time + 1), policy.nodes
+    (memory, x, z), nodes, apart = entries, policy.nodes, None if policy.hears else problem.apart(time + 1)
+    moves = problem.at(time + 1) if apart is None else apart[0]
     if nodes * int(moves.degree[x].sum()) > MOST_MOVES:
         raise TooLargeError(f"a step of the policy has more than {MOST_MOVES:,} moves at time {time}")
     choices = policy.choices(time, memory, x, z if problem.path is None else 0 * z)
@@ -224,13 +234,14 @@ def _step(
     value = problem.settled(time + 1, y, z[position])
     index, number = group(after, y, value)
     watched = events[problem.place[problem.asked[0]]]
+    shown = None if apart is None else np.ascontiguousarray(apart[1][problem.state[y[index]]])
     tables = dict[int, sp.csr_array]()
     order = np.argsort(watched, kind="stable")
     kinds, begins = np.unique(watched[order], return_index=True)
     for kind, part in zip(kinds.tolist(), np.split(order, begins[1:]), strict=True):
         shape = len(index), len(x)
         tables[kind] = sp.csr_array((chance[part], (number[part], position[part])), shape=shape)
-    step = _Step(position, number, watched, np.cumsum(chance), tables, len(index), x)
+    step = _Step(position, number, watched, np.cumsum(chance), tables, len(index), x, shown)
     return step, (after[index], y[index], value[index])
 
 
@@ -247,29 +258,46 @@ def _moved(step: _Step, at: Int[np.ndarray, " n"], random: np.random.Generator) 
     begin, end = np.searchsorted(step.source, np.array([at, at + 1]))
     totals = np.append(0.0, step.ends)
     drawn = np.clip(_drawn(step.ends, totals[begin], totals[end], random), begin, end - 1)
-    return step.target[drawn], step.event[drawn]
+    target = step.target[drawn]
+    if step.shown is None:
+        return target, step.event[drawn]
+    ends = step.seen_ends[target]
+    event = (ends <= random.random(len(target))[:, None] * ends[:, -1:]).sum(axis=1)
+    return target, np.minimum(event, step.shown.shape[1] - 1)
 
 
 def _filtered(
     step: _Step, seen: Int[np.ndarray, " n"], message: np.ndarray, spent: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The beliefs after an event of each run; if `spent` is given, also the entropy of the paths that lead to each entry."""
+    if step.shown is not None:
+        ((table,), chances) = step.tables.values(), step.shown[:, seen]
+        after, paths = _reached(table, message, spent)
+        after *= chances
+        after /= after.sum(axis=0)
+        return after, paths
     after = np.zeros((step.size, len(seen)))
     paths = None if spent is None else np.zeros_like(after)
     for event in np.unique(seen).tolist():
-        runs, table = np.flatnonzero(seen == event), step.tables[event]
-        before = np.ascontiguousarray(message[:, runs])
-        reached = table @ before
-        total = reached.sum(axis=0)
-        after[:, runs] = reached / total
-        if paths is None or spent is None:
-            continue
-        logs = table.copy()
-        logs.data = table.data * log2_or_zero(table.data)
-        weighted = table @ (before * (spent[:, runs] - log2_or_zero(before))) - logs @ before
-        inverse = np.divide(1.0, reached, out=np.zeros_like(reached), where=reached > 0)
-        paths[:, runs] = weighted * inverse + log2_or_zero(reached)
+        runs = np.flatnonzero(seen == event)
+        before, costs = np.ascontiguousarray(message[:, runs]), None if spent is None else spent[:, runs]
+        reached, found = _reached(step.tables[event], before, costs)
+        after[:, runs] = reached / reached.sum(axis=0)
+        if paths is not None:
+            paths[:, runs] = found
     return after, paths
+
+
+def _reached(table: sp.csr_array, before: np.ndarray, spent: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """What some moves lead to, and the entropy of the paths that lead there, of which what is seen there tells nothing."""
+    reached = table @ before
+    if spent is None:
+        return reached, None
+    logs = table.copy()
+    logs.data = table.data * log2_or_zero(table.data)
+    weighted = table @ (before * (spent - log2_or_zero(before))) - logs @ before
+    inverse = np.divide(1.0, reached, out=np.zeros_like(reached), where=reached > 0)
+    return reached, weighted * inverse + log2_or_zero(reached)
 
 
 def _entropies(message: Float[np.ndarray, "n B"], value: Int[np.ndarray, " n"]) -> Float[np.ndarray, " B"]:
