@@ -78,7 +78,7 @@ def test_what_is_not_understood_is_code_2_and_the_rest_goes_on():
 
 def test_beyond_the_horizon_and_a_new_run():
     done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="0\nbeep\n0\n\n0\n")
-    assert "an empty line begins a new one" in done.json["steps"][2]["error"]
+    assert "an empty line starts a new one" in done.json["steps"][2]["error"]
     assert done.json["steps"][3]["new_run"]
     assert [step["time"] for step in done.json["steps"]] == [0, 1, 1, None, 0]
     assert "(new run)" in veil("observe", "gallery:two-rooms", "uniform", stdin="0\n\n0\n").out

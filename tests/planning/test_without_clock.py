@@ -137,7 +137,7 @@ def test_an_observer_who_may_be_wrong():
     assert values[0] == pytest.approx(veil.pair_values(problem, policy)[0].bits, abs=1e-12)
     assert veil.solve(problem, **QUICK).pairs[0].met
     for other in (plain.observer.with_clock(), plain.observer.replace(silent="a")):
-        with pytest.raises(veil.InputError, match="erases silent steps otherwise"):
+        with pytest.raises(veil.InputError, match="in how it erases silent steps"):
             problem.replace(pairs=[veil.Pair("fool", belief=veil.Belief(observer=other))])
 
 

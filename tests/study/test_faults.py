@@ -138,7 +138,7 @@ def test_ctrl_c_stops_the_study_and_the_interrupted_run_is_still_to_do(tmp_path:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
-    assert "the same command goes on" in told
+    assert "the same command continues" in told
     assert veil.StudyResult(tmp_path / "study").counts() == {"done": 1, "failed": 0, "to_do": 1}
     assert "INTERRUPTED" not in (tmp_path / "study" / "table.csv").read_text()
     forecast = [*command, "--dry-run", "--json"]

@@ -171,7 +171,7 @@ def save_solution(folder: str | Path, solution: Solution, scenario: str | None) 
     """`Solution.save`: the result folder of a solution that knows its problem."""
     problem = solution.problem
     if problem is None:
-        raise InputError("solution", ["it has no problem, which only veil.solve records: use write_result"])
+        raise InputError("solution", ["it does not know its problem, which only veil.solve records: use write_result"])
     check_writable(folder)
     write_result(folder, problem, solution, Origin(scenario))
 
