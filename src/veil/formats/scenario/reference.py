@@ -149,7 +149,7 @@ def _cell(text: str) -> str:
 
 
 def _rows(table: JsonSchemaValue) -> str:
-    lines = list(_HEADER)
+    lines: list[str] = [*_HEADER]
     for key, field in table["properties"].items():
         lines.append(f"| {_name(table, key)} | {_cell(_value(field))} | {_cell(field.get('description', ''))} |")
     return "\n".join(lines) + "\n"
