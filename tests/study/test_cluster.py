@@ -253,7 +253,7 @@ def test_the_commands_of_the_page_about_clusters(tmp_path: Path):
     finally:
         for process in servers:
             end(process)
-    assert (len(servers), ran) == (3, 4)
+    assert (len(servers), ran) == (3, 3)
     for name in ("layouts-study", "gpu-study"):
         assert veil.StudyResult(tmp_path / name).counts() == {"done": 3, "failed": 0, "to_do": 0}
     assert (tmp_path / "large-result" / "result.json").is_file()
