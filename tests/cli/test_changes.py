@@ -67,7 +67,7 @@ def test_every_command_that_reads_a_scenario_takes_changes():
 
 
 def test_shorthands_of_measure(home: Path):
-    one = veil("measure", "rooms.toml", "--horizon", "1", "--min-return", "0.25", "--json").json
+    one = veil("measure", "rooms.toml", "--set", "horizon=1", "--set", "min_return=0.25", "--json").json
     two = veil("measure", "rooms.toml", "--set", "horizon=1", "--set", "min_return=0.25", "--json").json
     assert one["problem"]["horizon"] == 1
     assert one["threshold"] == two["threshold"] == 0.25
@@ -76,7 +76,7 @@ def test_shorthands_of_measure(home: Path):
 
 
 def test_a_result_keeps_the_changes_it_was_solved_with(home: Path):
-    options = ("--horizon", "3", "--set", "min_return=0.4", "--proof-time-limit", "2", "--json")
+    options = ("--set", "horizon=3", "--set", "min_return=0.4", "--proof-time-limit", "2", "--json")
     solved = veil("solve", "rooms.toml", *QUICK, *options)
     assert solved.code in (0, 4), solved.err
     assert solved.json["problem"]["changes"] == ["min_return=0.4", "horizon=3"]

@@ -44,7 +44,7 @@ def test_an_unknown_command_is_bad_input():
     assert veil("solve", "rooms.toml", "--no-such-option").code == shared.BAD_INPUT
     assert veil("solve").code == shared.BAD_INPUT
     assert veil("solve", "rooms.toml", "--time-limit", "nan").code == shared.BAD_INPUT
-    assert veil("solve", "rooms.toml", "--goal", "fame").code == shared.BAD_INPUT
+    assert veil("solve", "rooms.toml", "--set", "solve.goal=fame").code == shared.BAD_INPUT
 
 
 RUNS = "run,time,state,action,observation\n0,0,hall,walk,0\n0,1,vault,wait,camera\n0,2,vault,,0\n"

@@ -17,7 +17,7 @@ from veil.formats.scenario.load import load
 def test_a_starter_can_be_solved(kind: str):
     assert veil("new", kind, "--from", kind).code == 0
     assert veil("inspect", f"{kind}.toml").code == 0
-    done = veil("solve", f"{kind}.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
+    done = veil("solve", f"{kind}.toml", "--set", "solve.starts=1", "--set", "solve.iterations=2", "--set", "solve.certificate=false")
     assert done.code in (0, 4), done.err
 
 
@@ -61,7 +61,7 @@ def test_inspect_says_what_is_out_of_reach(home: Path):
 def test_a_model_goes_around():
     assert veil("convert", "rooms.toml", "rooms.npz").code == 0
     assert veil("convert", "rooms.npz", "rooms.pomdp").code == 0
-    done = veil("convert", "rooms.pomdp", "again.toml", "--secret", "state=vault", "--horizon", "2", "--json")
+    done = veil("convert", "rooms.pomdp", "again.toml", "--secret", "state=vault", "--set", "horizon=2", "--json")
     assert done.code == 0, done.err
     again, first = load("again.toml"), load("rooms.toml")
     assert (again.model.transitions == first.model.transitions).all()
@@ -117,7 +117,7 @@ def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
     attacked = veil("attack", str(path), "uniform", "--episodes", "50", "--json")
     assert attacked.code == 0, attacked.err
     solved = veil(
-        "solve", str(path), "--iterations", "5", "--starts", "1", "--no-certificate", "-o", str(tmp_path / "result")
+        "solve", str(path), "--set", "solve.iterations=5", "--set", "solve.starts=1", "--set", "solve.certificate=false", "-o", str(tmp_path / "result")
     )
     assert solved.code == 0, solved.err
     assert veil("report", str(tmp_path / "result"), "--time-limit", "2").code == 0

@@ -70,11 +70,11 @@ def test_a_curve_from_a_file(result: Path, home: Path):
 
 
 def test_solve_writes_it_as_well(home: Path):
-    done = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--report")
+    done = veil("solve", "rooms.toml", *QUICK, "--set", "solve.certificate=false", "--report")
     assert "report: rooms-result/report.html" in done.out
     page = home / "rooms-result/report.html"
     assert "There is no certificate: it was not asked for." in page.read_text("utf-8")
-    veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--seed", "5")
+    veil("solve", "rooms.toml", *QUICK, "--set", "solve.certificate=false", "--seed", "5")
     assert not page.exists()  # it spoke of another policy
 
 
@@ -112,7 +112,7 @@ def test_a_folder_that_was_copied_alone_is_complete(
     assert veil("report", "copied").code == 0
     assert veil("convert", "copied", "policy.csv").code == 0
     assert veil("measure", "copied/scenario.toml", "copied").code == 0
-    assert veil("solve", "copied/scenario.toml", "--start", "copied", "--no-certificate", *QUICK).code in (0, 4)
+    assert veil("solve", "copied/scenario.toml", "--start", "copied", "--set", "solve.certificate=false", *QUICK).code in (0, 4)
     loaded = load_result("copied")
     assert loaded.problem is not None
     assert loaded.certificate is not None
@@ -135,7 +135,7 @@ for name in sys.argv[1:]:
         place.unlink(missing_ok=True)
         os.mkfifo(place) if kind == "pipe" else place.symlink_to("/dev/zero")
         for command in (["report", "spoilt"], ["measure", "rooms.toml", "spoilt"], ["verify", "spoilt"],
-                        ["solve", "rooms.toml", "-o", "spoilt", "--iterations", "1", "--starts", "1", "--no-certificate"]):
+                        ["solve", "rooms.toml", "-o", "spoilt", "--set", "solve.iterations=1", "--set", "solve.starts=1", "--set", "solve.certificate=false"]):
             done = veil(*command)
             print(name, kind, command[0], done.code, "Traceback" in done.err, flush=True)
 os.mkfifo("policy.safetensors")

@@ -1,4 +1,4 @@
-"""`veil observe`, `veil simulate`, `veil attack`: what the observer sees, live."""
+"""`veil observe`, `veil simulate`, `veil measure --attack`: what the observer sees, live."""
 
 import csv
 import json

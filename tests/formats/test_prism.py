@@ -127,7 +127,7 @@ def test_a_scenario_and_the_commands_take_programs(tmp_path: Path, monkeypatch: 
     problem = veil.load("walk.toml")
     assert problem.num_states == 18
     assert problem.observer.num_observations == 2
-    done = command("solve", "walk.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
+    done = command("solve", "walk.toml", "--set", "solve.starts=1", "--set", "solve.iterations=2", "--set", "solve.certificate=false")
     assert done.code in (shared.SOLVED, shared.LIMIT, shared.DOUBTED), done.err
     done = command("inspect", "open.prism")
     assert done.code == 2
@@ -218,14 +218,14 @@ def test_what_a_program_lacks_is_named(tmp_path: Path):
     stormpy()
     for text, options, words in (
         (MARKED, (), "give --horizon"),
-        (MARKED.replace("observable ", ""), ("--horizon", "2"), "has no observer"),
-        (MARKED.replace("secret h", "h"), ("--horizon", "2"), "declares no secret"),
+        (MARKED.replace("observable ", ""), ("--set", "horizon=2"), "has no observer"),
+        (MARKED.replace("secret h", "h"), ("--set", "horizon=2"), "declares no secret"),
     ):
         (tmp_path / "m.pm").write_text(text)
         done = command("measure", tmp_path / "m.pm", *options)
         assert done.code == 2
         assert words in done.err
-    done = command("measure", tmp_path / "m.pm", "--horizon", "2", "--secret", "b=1 & d=0")
+    done = command("measure", tmp_path / "m.pm", "--set", "horizon=2", "--secret", "b=1 & d=0")
     assert done.code == 0, done.err
     done = command("measure", "gallery:two-rooms", "--secret", "x=1")
     assert done.code == 2

@@ -138,7 +138,7 @@ def test_results_hold_every_constraint(solved: veil.Solution, tmp_path: Path):
 def test_a_curve_along_a_constraint_in_files(tmp_path: Path):
     scenario, place = str(tmp_path / "problem.toml"), tmp_path / "curve.json"
     FEASIBLE.save(scenario)
-    options = ["--along", "energy", "--thresholds", "2.3", "--starts", "1", "--iterations", "2", "--memory", "timed"]
+    options = ["--along", "energy", "--thresholds", "2.3", "--set", "solve.starts=1", "--set", "solve.iterations=2", "--memory", "timed"]
     runner = CliRunner()
     for ending in (".json", ".csv"):
         made = runner.invoke(app, ["frontier", scenario, *options, "-o", str(place.with_suffix(ending)), "-q"])

@@ -22,7 +22,7 @@ def test_a_search_interrupted_in_any_class_is_resumed_into_its_folder(
     )  # fmt: skip
     assert first.status.name == "INTERRUPTED"
     first.save("out", scenario="rooms.toml")
-    command = ("solve", "rooms.toml", "--memory", "timed", *QUICK, "--no-certificate")
+    command = ("solve", "rooms.toml", "--memory", "timed", *QUICK, "--set", "solve.certificate=false")
     resumed, whole = run(*command, "-o", "out", "--resume", "run.ck", "--json"), run(*command, "-o", "whole", "--json")
     assert resumed.code == whole.code, resumed.err
     assert resumed.json["answer"]["opacity"] == whole.json["answer"]["opacity"]

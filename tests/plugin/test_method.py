@@ -71,7 +71,7 @@ def test_on_the_command_line(run: Run):
     assert document["answer"]["method"] == "random"
     assert document["certificate"]["lower"] <= document["answer"]["opacity"]["bits"]
     run("veil", "verify", "out", "--scenario", "rooms.toml")
-    quick = ("--method", "random", "--starts", "5", "--no-certificate", "-o", "other")
+    quick = ("--method", "random", "--set", "solve.starts=5", "--set", "solve.certificate=false", "-o", "other")
     assert "Method: random over stationary Markov policies" in run("veil", "solve", "gallery:two-rooms", *quick)
     message = run("veil", "solve", "rooms.toml", "--method", "randm", code=2)
     assert "did you mean 'random'?" in message

@@ -121,7 +121,7 @@ def model_files(folder: Path) -> dict[str, Any]:
         arrays = {name: array for name, array in kept.items() if array.dtype.kind in "fib"}
         found[ending] = {"bytes": without_comments(path) if ending != "npz" else path.read_bytes(), "arrays": arrays}
         if ending != "drn":  # each state shows one observation there, so the watcher is left out
-            veil_command("convert", path, scenario, "--secret", "state=r2c0", "--horizon", "3")
+            veil_command("convert", path, scenario, "--secret", "state=r2c0", "--set", "horizon=3")
             found[ending]["scenario"] = fingerprint(scenario)
     return found
 
@@ -160,7 +160,7 @@ def policy_exports(folder: Path) -> dict[str, Any]:
 @case("policy-exports-history", search=True)
 @in_folder
 def history_exports(folder: Path) -> dict[str, Any]:
-    veil_command("solve", _ROOMS, "--method", "game", "--no-certificate", "--quiet", "-o", folder / "result")
+    veil_command("solve", _ROOMS, "--method", "game", "--set", "solve.certificate=false", "--quiet", "-o", folder / "result")
     return {"course": exported(folder, folder / "result", _ROOMS)}
 
 

@@ -36,7 +36,7 @@ HISTORY = "history.csv"
 CERTIFICATE = "certificate.json"
 PROBLEM = "problem.bin"
 _MOST_BYTES = 2**24  # of the document, which holds no tables and no history
-_GIVE_IT = "give it with --scenario, or as problem="
+_GIVE_IT = "name the scenario before the folder, or give problem="
 _MOST_CONTENT = 2**28  # of the problem's own numbers, from which a certificate is verified
 _MARKERS = {  # what every such file contains that veil wrote
     DOCUMENT: b"veil-result-",
