@@ -92,9 +92,11 @@ def test_the_secret_on_the_command_line_and_with_the_method_in_the_report(run: R
         "thief.toml",
         "--method",
         "random",
-        "--set", "solve.starts=2",
+        "--set",
+        "solve.starts=2",
         "--report",
-        "--set", "solve.certificate=false",
+        "--set",
+        "solve.certificate=false",
         "-o",
         "out",
     )

@@ -163,7 +163,10 @@ def audit(
     more = Further("audit", changes, audit_logs)
     if more.changes:
         raise InputError("--set", ["there is no scenario here: only audit.NAME=VALUE"])
-    found = audit_logs(logs, labels, confidence, columns=_columns(columns), **more.of(audit_logs))
+    asked = {"confidence": confidence, "columns": _columns(columns)} | more.of(audit_logs)
+    if isinstance(asked.get("predictors"), str):
+        asked["predictors"] = [word.strip() for word in asked["predictors"].split(",")]
+    found = audit_logs(logs, labels, **asked)
     if output is not None:
         write_text(output, json_text(found.document()), force=True)
     if as_json:

@@ -133,11 +133,12 @@ def measure(
     problem = opened.problem
     acting = open_policy(problem, policy or (scenario if is_result(scenario) else "uniform"))
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
-    given_seed: dict[str, Any] = {"seed": seed}
-    hidden = opacity(problem, acting, method, pair=pair, time_limit=first, **given_seed | more.of(opacity))
+    asked: dict[str, Any] = {"method": method, "seed": seed}
+    hidden = opacity(problem, acting, **asked | {"pair": pair, "time_limit": first} | more.of(opacity))
     earned, others = expected_return(problem, acting), proven_others(problem, acting)
     rest = None if time_limit is None else clock.left
-    pairs = pair_values(problem, acting, method, time_limit=rest, **given_seed | more.of(pair_values))
+    asked["time_limit"] = rest
+    pairs = pair_values(problem, acting, **asked | more.of(pair_values))
     given = shown_return_given_secret(problem, acting, pair)
     limits = gates(hidden, min_opacity, max_leakage)
     document: Document = {
@@ -156,17 +157,19 @@ def measure(
         document["pairs"] = [encoded(one) for one in pairs]
     found, shown = None, listing(**more.of(listing))
     if details:
-        asked = given_seed | {"pair": pair, "top": _TOP, "time_limit": time_limit} | more.of(quantities)
-        found = quantities(problem, acting, **asked | ({} if shown.gain is None else {"gain": read_gain(shown.gain)}))
+        own: dict[str, Any] = {"seed": seed, "pair": pair, "top": _TOP, "time_limit": time_limit} | more.of(quantities)
+        if shown.gain is not None:
+            own["gain"] = read_gain(shown.gain)
+        found = quantities(problem, acting, **own)
         watching = problem.only(pair).observer
         document["details"] = _details(problem, acting, pair, found, shown.by)
         document["details"]["recommendations"] = _recommendations(watching, document["details"], found, shown.by)
     attacked_runs = None
     if attacked:
         believed = assumed(**against.of(assumed))
-        asked = given_seed | {"pair": pair, "traces": 0, "time_limit": time_limit} | against.of(play)
-        believes = None if believed is None else open_policy(problem, believed)
-        attacked_runs = play(problem, acting, observer_believes=believes, **asked)
+        own = {"seed": seed, "pair": pair, "traces": 0, "time_limit": time_limit} | against.of(play)
+        own["observer_believes"] = None if believed is None else open_policy(problem, believed)
+        attacked_runs = play(problem, acting, **own)
         document["attack"] = attack_document(attacked_runs)
     if limits:
         document["gates"] = [one.document() for one in limits]

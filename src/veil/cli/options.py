@@ -49,8 +49,6 @@ def _flag(option: Setting, *, methods: bool) -> inspect.Parameter:
     form: Any = Literal[option.choices] if option.choices else _FORMS.get(option.kind, str)
     only = f" Methods: {', '.join(about.methods)}." if about.methods and methods else ""
     default = option.default_text
-    if option.kind == "switch":
-        default = option.flag.split("/")[0 if option.default else 1].removeprefix("--")
     described = typer.Option(
         option.flag,
         help=about.help + _WRITTEN.get(option.name, "") + only,

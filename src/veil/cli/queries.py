@@ -1,7 +1,7 @@
 """`veil queries`: what an observer that chooses where to look is left with at least, and a plan of its queries."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,7 +34,8 @@ def queries(
 
     more = Further("queries", changes, best_queries)
     problem = open_scenario(scenario, more.changes).problem
-    found = best_queries(problem, **{"time_limit": time_limit} | more.of(best_queries))
+    asked: dict[str, Any] = {"time_limit": time_limit}
+    found = best_queries(problem, **asked | more.of(best_queries))
     if output is not None:
         found.policy.save(output)
     if as_json:

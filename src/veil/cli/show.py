@@ -26,7 +26,7 @@ def show(
         str | None,
         typer.Argument(
             metavar="[SUBJECT]",
-            help="Of schema: scenario or result; of formula: the formula, such as 'F (badge & X F vault) & G !alarm'.",
+            help="Of schema: scenario, result or frontier; of formula: the formula, such as 'F (badge & X F vault)'.",
             show_default=False,
         ),
     ] = None,
@@ -89,10 +89,11 @@ def _formats(as_json: bool) -> None:
 def _schema(kind: str) -> None:
     from ..common.errors import InputError
     from ..common.suggest import suggestion
+    from ..formats.results.curve import frontier_schema
     from ..formats.results.document import result_schema
     from ..formats.scenario.schema import schema
 
-    known = {"scenario": schema, "result": result_schema}
+    known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema}
     if kind not in known:
         raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, known)}"])
     print_json(known[kind]())

@@ -124,10 +124,13 @@ class Watch(Run):
 
     @property
     def places(self) -> Float[np.ndarray, " S"]:
-        """What the guard knows of the state."""
-        steps = self.post.steps
+        """What the guard knows of the state; before the first query, of the state that this query is about."""
+        steps, problem = self.post.steps, self.post.problem
         hidden = self.belief.reshape(steps.values(self.time), -1).sum(axis=0)
-        return np.bincount(steps.hidden.state, hidden, minlength=self.post.problem.num_states)
+        row = np.bincount(steps.hidden.state, hidden, minlength=problem.num_states)
+        if (self.post.spots[row > 0] < 0).all():
+            row = row @ problem.model.matrices[0]  # whatever is asked: queries change no state
+        return row
 
     def advice(self) -> dict[str, Any]:
         """What the greedy rule would ask here, and what the best plan would, or a rule that looks ahead from here."""
