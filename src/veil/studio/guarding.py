@@ -64,7 +64,7 @@ def post_of(text: str, name: str, base: Path | None) -> Post:
     """
     asked = read_scenario(text, source=name, name=name, folder=base).problem
     if asked.agent_sees != "observations" or not asked.observer.sees_actions:
-        raise InputError("game", ["there is no sensor to choose in this scenario: it needs a [querying] table"])
+        raise InputError("this scenario", ["it has no sensor to choose: it needs a [querying] table"])
     plan = best_queries(asked, time_limit=_PLAN_SECONDS)
     try:
         watched = read_scenario(text, source=name, name=name, folder=base, changes=["querying="]).problem

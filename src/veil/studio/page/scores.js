@@ -61,10 +61,10 @@ export function guardScore(parent, s) {
 // Bars for the probabilities of values, in the colours of their areas in a scene; returns the function that shows them.
 export function makeBars(parent, values, { areas }) {
   const bars = make("div", { class: "bars" }, parent);
-  const known = new Map(areas.map((one) => [one.name, one.colour]));
-  const rest = COLOURS.filter((colour) => !areas.some((one) => one.colour === colour));
-  const others = values.filter((name) => !known.has(`secret: ${name}`));
-  const colourOf = (name) => known.get(`secret: ${name}`) || rest[others.indexOf(name) % rest.length];
+  const own = (name) => areas.find((one) => [`secret: ${name}`, "secret"].includes(one.name) && name !== "elsewhere");
+  const rest = COLOURS.filter((colour) => !areas.some((one) => one.colour === colour)).concat("blue");
+  const others = values.filter((name) => !own(name));
+  const colourOf = (name) => own(name)?.colour ?? rest[others.indexOf(name) % rest.length];
   const rows = values.slice(0, MOST_BARS).map((name) => {
     make("bdi", {}, make("span", {}, bars), name);
     const fill = make("div", {}, make("div", { class: "bar" }, bars));
