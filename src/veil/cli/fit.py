@@ -151,8 +151,9 @@ def audit(
     A CSV file has the columns run, time, observation; the label of a run is in a column label or secret, or in another file.
     Predictors are fitted on some runs and tested on others: what they know has leaked. There is no upper bound without a model.
 
-    --set audit.NAME=VALUE gives further options of veil.audit_logs: predictors (some of counts, chains, logistic, trees and recurrent,
-    separated by commas), bins (classes for numbers that are not whole), seed, and curve (also audit parts of the runs).
+    --set audit.NAME=VALUE gives further options of veil.audit_logs: predictors (some of counts, chains, logistic, trees and
+    recurrent, separated by commas), bins (classes for numbers that are not whole), seed, and curve (also audit parts of the
+    runs).
 
     Example: veil audit logs.csv --labels labels.csv --columns run=episode,time=t
     """
