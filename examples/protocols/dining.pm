@@ -1,5 +1,5 @@
 // Dining cryptographers, three of them, interleaved: who pays? Each step one enabled action, uniformly.
-// What the announcements tell: veil measure dining.pm --horizon 6
+// What the announcements tell: veil measure dining.pm --set horizon=6
 dtmc
 
 global secret pay : [0..3];  // 0: the master

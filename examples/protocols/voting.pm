@@ -1,5 +1,5 @@
 // Single-preference voting: each step one voter who has not voted, chosen uniformly, adds to the public count of its candidate.
-// What the counts tell of the votes: veil measure voting.pm --horizon 4
+// What the counts tell of the votes: veil measure voting.pm --set horizon=4
 dtmc
 
 const int C = 4;  // candidates, up to four

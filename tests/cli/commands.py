@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from veil.cli.main import app
 
 # One room to hide in: solved in a fraction of a second.
-QUICK = ("--starts", "2", "--iterations", "12")
+QUICK = ("--set", "solve.starts=2", "--set", "solve.iterations=12")
+NO_PROOF = ("--set", "solve.certificate=false")
 SCENARIO = """
 name = "rooms"
 horizon = 2

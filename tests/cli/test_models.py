@@ -17,7 +17,16 @@ from veil.formats.scenario.load import load
 def test_a_starter_can_be_solved(kind: str):
     assert veil("new", kind, "--from", kind).code == 0
     assert veil("inspect", f"{kind}.toml").code == 0
-    done = veil("solve", f"{kind}.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
+    done = veil(
+        "solve",
+        f"{kind}.toml",
+        "--set",
+        "solve.starts=1",
+        "--set",
+        "solve.iterations=2",
+        "--set",
+        "solve.certificate=false",
+    )
     assert done.code in (0, 4), done.err
 
 
@@ -38,9 +47,10 @@ def test_the_gallery_is_listed():
 
 
 def test_the_schemas_are_published():
-    published = Path(__file__).parents[2] / "docs" / "schemas" / "result.json"
-    remedy = "veil show schema result > docs/schemas/result.json"
-    assert json.loads(published.read_text("utf-8")) == veil("show", "schema", "result").json, remedy
+    for kind in ("scenario", "result", "frontier"):
+        published = Path(__file__).parents[2] / "docs" / "schemas" / f"{kind}.json"
+        remedy = f"veil show schema {kind} > docs/schemas/{kind}.json"
+        assert json.loads(published.read_text("utf-8")) == veil("show", "schema", kind).json, remedy
 
 
 def test_inspect_tells_what_there_is():
@@ -61,7 +71,7 @@ def test_inspect_says_what_is_out_of_reach(home: Path):
 def test_a_model_goes_around():
     assert veil("convert", "rooms.toml", "rooms.npz").code == 0
     assert veil("convert", "rooms.npz", "rooms.pomdp").code == 0
-    done = veil("convert", "rooms.pomdp", "again.toml", "--secret", "state=vault", "--horizon", "2", "--json")
+    done = veil("convert", "rooms.pomdp", "again.toml", "--secret", "state=vault", "--set", "horizon=2", "--json")
     assert done.code == 0, done.err
     again, first = load("again.toml"), load("rooms.toml")
     assert (again.model.transitions == first.model.transitions).all()
@@ -89,7 +99,16 @@ def test_measure_takes_a_gain_matrix_and_orders(tmp_path: Path):
     gain = tmp_path / "gain.csv"
     gain.write_text("1, 0\n0, 2\n")
     done = veil(
-        "measure", "rooms.toml", "--details", "--gain", str(gain), "--order", "3", "--by", "posterior", "--json"
+        "measure",
+        "rooms.toml",
+        "--details",
+        "--set",
+        f"measure.gain={gain}",
+        "--set",
+        "measure.orders=3",
+        "--set",
+        "measure.by=posterior",
+        "--json",
     )
     assert done.code == 0, done.err
     problem = load("rooms.toml")
@@ -103,8 +122,8 @@ def test_measure_takes_a_gain_matrix_and_orders(tmp_path: Path):
         one.probability for one in found.worst["posterior"]
     ]
     gain.write_text("1, x\n")
-    assert "expected rows of numbers" in veil("measure", "rooms.toml", "--details", "--gain", str(gain)).err
-    assert veil("measure", "rooms.toml", "--details", "--gain", "absent.csv").code == shared.BAD_INPUT
+    assert "expected rows of numbers" in veil("measure", "rooms.toml", "--details", "--set", f"measure.gain={gain}").err
+    assert veil("measure", "rooms.toml", "--details", "--set", "measure.gain=absent.csv").code == shared.BAD_INPUT
 
 
 def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
@@ -114,10 +133,19 @@ def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
     assert done.code == 0, done.err
     assert "red red" in done.out
     assert "the same observer with a clock" in veil("inspect", str(path)).out
-    attacked = veil("attack", str(path), "uniform", "--episodes", "50", "--json")
+    attacked = veil("measure", str(path), "--attack", "--set", "attack.episodes=50", "--json")
     assert attacked.code == 0, attacked.err
     solved = veil(
-        "solve", str(path), "--iterations", "5", "--starts", "1", "--no-certificate", "-o", str(tmp_path / "result")
+        "solve",
+        str(path),
+        "--set",
+        "solve.iterations=5",
+        "--set",
+        "solve.starts=1",
+        "--set",
+        "solve.certificate=false",
+        "-o",
+        str(tmp_path / "result"),
     )
     assert solved.code == 0, solved.err
     assert veil("report", str(tmp_path / "result"), "--time-limit", "2").code == 0
@@ -148,11 +176,12 @@ def test_a_policy_becomes_text_or_the_chain_it_makes(result: Path, ending: str):
 
 
 def test_a_formula_as_an_automaton(home: Path):
-    done = veil("show", "formula", "F a", "--svg", "a.svg")
+    done = veil("show", "formula", "F a", "-o", "a.svg")
     assert done.code == 0
     assert "2, from q0; accepting: q1" in done.out
     assert (home / "a.svg").read_text().startswith("<svg")
-    assert veil("show", "formula", "F a", "--svg", "a.svg").code == shared.BAD_INPUT  # it exists
+    assert veil("show", "formula", "F b", "-o", "a.svg").code == 0  # its own drawing is replaced, other files are not
+    assert veil("show", "formula", "F a", "-o", "rooms.toml").code == shared.BAD_INPUT
     assert {"from": "q0", "if": "a", "to": "q1"} in veil("show", "formula", "F a", "--json").json["arrows"]
     assert "column 7" in veil("show", "formula", "F (a &").err
 
@@ -171,7 +200,9 @@ def test_measure_takes_the_pair_to_measure(tmp_path: Path):
     assert found["details"]["quantities"]["guess_probability"]["posterior"] == quantities.guess_probability.posterior
     assert found["details"]["bits_over_time"] == package.measures.bits_over_time(problem, policy, pair="foe").tolist()
     assert "pair" in veil("measure", str(path), "--pair", "foe").out
-    attacked = veil("attack", str(path), "uniform", "--pair", "foe", "--episodes", "50", "--json").json
+    attacked = veil("measure", str(path), "--attack", "--pair", "foe", "--set", "attack.episodes=50", "--json").json[
+        "attack"
+    ]
     assert attacked["opacity"]["bits"] == found["opacity"]["bits"]
     run = veil("simulate", str(path), "uniform", "--pair", "foe", "--json").json["runs"][0]
     assert set(run["observations"]) <= set(problem.only("foe").observer.observations)
@@ -179,7 +210,7 @@ def test_measure_takes_the_pair_to_measure(tmp_path: Path):
     assert page.code == 0, page.err
     observer = package.ObserverFilter(problem, policy, pair="foe")
     observer.update(run["observations"][0])
-    done = veil("observe", str(path), "uniform", "--pair", "foe", "--jsonl", stdin=run["observations"][0] + "\n")
+    done = veil("observe", str(path), "uniform", "--pair", "foe", "--json", stdin=run["observations"][0] + "\n")
     assert json.loads(done.out)["posterior"] == dict(zip(observer.values, observer.posterior.tolist(), strict=True))
     wrong = veil("measure", str(path), "--pair", "fo")
     assert wrong.code == shared.BAD_INPUT

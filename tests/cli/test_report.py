@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.cases import each
-from tests.cli.commands import QUICK, veil
+from tests.cli.commands import NO_PROOF, QUICK, veil
 from tests.proof.plain import second
 from veil import load_result, opacity, verify
 
 
 def test_the_page_of_a_result(result: Path):
-    done = veil("report", result, "--runs", "3", "--sequences", "4")
+    done = veil("report", result, "--set", "report.runs=3", "--set", "report.sequences=4")
     assert done.code == 0, done.err
     assert done.out == f"wrote {result / 'report.html'}\n"
     text = (result / "report.html").read_text("utf-8")
@@ -24,7 +24,7 @@ def test_the_page_of_a_result(result: Path):
     assert "Proven upper bound over all policies" in text
     assert '"points":[[' in text  # so small a curve is made without being asked for
     before = (result / "report.html").read_bytes()
-    assert veil("report", result, "--runs", "3", "--sequences", "4").code == 0
+    assert veil("report", result, "--set", "report.runs=3", "--set", "report.sequences=4").code == 0
     assert (result / "report.html").read_bytes() == before
 
 
@@ -36,10 +36,10 @@ def test_the_page_of_a_policy_without_a_search(home: Path, result: Path):
     assert "Recommendations" in text
     assert "Simulated attack" in text
     assert "Convergence of the search" not in text
-    assert veil("report", "rooms.toml", result, "-o", "mine.html", "--svg", "figures").code == 0
-    assert not (home / "figures" / "convergence.svg").exists()
+    assert veil("report", "rooms.toml", result, "-o", "mine.html", "--figures", "figures", "--format", "svg").code == 0
+    assert (home / "figures" / "convergence.svg").exists()  # it is a result of this scenario
     assert (home / "figures" / "policy.svg").exists()
-    for arguments in (["rooms.toml"], ["gallery:two-rooms"], ["rooms.toml", "uniform", "--scenario", "rooms.toml"]):
+    for arguments in (["rooms.toml"], ["gallery:two-rooms"]):
         refused = veil("report", *arguments)
         assert refused.code == 2
     assert "name a policy too, such as veil report rooms.toml uniform" in veil("report", "rooms.toml").err
@@ -47,13 +47,14 @@ def test_the_page_of_a_policy_without_a_search(home: Path, result: Path):
 
 @pytest.mark.slow
 def test_figures_for_papers(result: Path, home: Path):
-    done = veil("report", result, "-o", "page.html", "--svg", "one", "--pdf", "two/deep", "--json")
+    assert veil("report", result, "-o", "page.html", "--figures", "two/deep").code == 0
+    done = veil("report", result, "-o", "page.html", "--figures", "one", "--format", "svg", "--json")
     assert done.code == 0, done.err
     names = ("policy", "occupancy", "belief", "observer", "convergence", "frontier")
     assert {path.name for path in (home / "one").iterdir()} == {f"{name}.svg" for name in names}
     assert {path.name for path in (home / "two/deep").iterdir()} == {f"{name}.pdf" for name in names}
     assert done.json["report"] == "page.html"
-    assert len(done.json["files"]) == 13
+    assert len(done.json["files"]) == 7
     assert not (result / "report.html").exists()
 
 
@@ -70,11 +71,11 @@ def test_a_curve_from_a_file(result: Path, home: Path):
 
 
 def test_solve_writes_it_as_well(home: Path):
-    done = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--report")
+    done = veil("solve", "rooms.toml", *QUICK, *NO_PROOF, "--report")
     assert "report: rooms-result/report.html" in done.out
     page = home / "rooms-result/report.html"
     assert "There is no certificate: it was not asked for." in page.read_text("utf-8")
-    veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--seed", "5")
+    veil("solve", "rooms.toml", *QUICK, *NO_PROOF, "--seed", "5")
     assert not page.exists()  # it spoke of another policy
 
 
@@ -84,10 +85,13 @@ def test_what_is_refused(result: Path):
         (("report", "rooms-result", "--frontier", "nowhere.json"), "cannot be read"),
         (("report", "rooms-result", "--frontier", "rooms.toml"), "not a curve"),
         (("report", "rooms-result", "--frontier", "a", "--points", "3"), "expected one"),
-        (("report", "rooms-result", "--scenario", "gallery:two-rooms"), "about another problem"),
-        (("report", "rooms-result", "--scenario", "gone.toml"), "gone.toml"),
+        (("report", "gallery:badge-doors", "rooms-result"), "expected"),
+        (("report", "gone.toml", "rooms-result"), "gone.toml"),
         (("report", "rooms-result", "-o", "nowhere/page.html"), "cannot be written"),
-        (("report", "rooms-result", "-o", "page.html", "--png", "rooms.toml"), "the folder cannot be made"),
+        (
+            ("report", "rooms-result", "-o", "page.html", "--figures", "rooms.toml", "--format", "png"),
+            "the folder cannot be made",
+        ),
     ]
 
     def check(case: tuple[tuple[str, ...], str]) -> None:
@@ -112,7 +116,7 @@ def test_a_folder_that_was_copied_alone_is_complete(
     assert veil("report", "copied").code == 0
     assert veil("convert", "copied", "policy.csv").code == 0
     assert veil("measure", "copied/scenario.toml", "copied").code == 0
-    assert veil("solve", "copied/scenario.toml", "--start", "copied", "--no-certificate", *QUICK).code in (0, 4)
+    assert veil("solve", "copied/scenario.toml", "--start", "copied", *NO_PROOF, *QUICK).code in (0, 4)
     loaded = load_result("copied")
     assert loaded.problem is not None
     assert loaded.certificate is not None
@@ -126,7 +130,7 @@ def test_a_folder_that_was_copied_alone_is_complete(
 PIPES = """
 import os, shutil, sys
 from pathlib import Path
-from tests.cli.commands import veil
+from tests.cli.commands import NO_PROOF, QUICK, veil
 for name in sys.argv[1:]:
     for kind in ("pipe", "device"):
         shutil.rmtree("spoilt", ignore_errors=True)
@@ -135,7 +139,7 @@ for name in sys.argv[1:]:
         place.unlink(missing_ok=True)
         os.mkfifo(place) if kind == "pipe" else place.symlink_to("/dev/zero")
         for command in (["report", "spoilt"], ["measure", "rooms.toml", "spoilt"], ["verify", "spoilt"],
-                        ["solve", "rooms.toml", "-o", "spoilt", "--iterations", "1", "--starts", "1", "--no-certificate"]):
+                        ["solve", "rooms.toml", "-o", "spoilt", *QUICK, *NO_PROOF]):
             done = veil(*command)
             print(name, kind, command[0], done.code, "Traceback" in done.err, flush=True)
 os.mkfifo("policy.safetensors")
@@ -181,6 +185,8 @@ def test_a_time_limit_leaves_out_what_does_not_fit(home: Path):
             kept.append(1 + ("Simulated attack" in text))
     assert kept[0] < 2  # 2,000 attacks in no time
     assert kept[1] == 2
-    done = veil("attack", "gallery:paper-false-alarms", "uniform", "--time-limit", "0.01", "--episodes", "1000000")
+    done = veil(
+        "measure", "gallery:paper-false-alarms", "--attack", "--time-limit", "0.01", "--set", "attack.episodes=1000000"
+    )
     assert done.code == 2
     assert "time limit" in done.err

@@ -1,5 +1,6 @@
 """`veil solve` and `veil frontier`: what is written, exit codes, interruption, and runs that are killed."""
 
+import contextlib
 import csv
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import veil as package
-from tests.cli.commands import QUICK, SCENARIO, veil
+from tests.cli.commands import NO_PROOF, QUICK, SCENARIO, veil
 from veil.cli import shared
 from veil.formats.results.folder import read_result
 
@@ -41,8 +42,8 @@ def test_a_result_has_everything(result: Path):
 
 
 def test_text_and_json_tell_the_same(home: Path):
-    text = veil("solve", "rooms.toml", *QUICK, "--no-certificate")
-    found = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--json")
+    text = veil("solve", "rooms.toml", *QUICK, *NO_PROOF)
+    found = veil("solve", "rooms.toml", *QUICK, *NO_PROOF, "--json")
     assert text.code == found.code == found.json["exit_code"]
     assert found.json["folder"] == "rooms-result"
     assert f"{found.json['answer']['opacity']['bits']:.6f}" in text.out
@@ -54,12 +55,12 @@ def test_text_and_json_tell_the_same(home: Path):
 
 def test_the_same_seed_gives_the_same_policy(home: Path):
     for folder in ("one", "two"):
-        veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--seed", "3", "-o", folder)
+        veil("solve", "rooms.toml", *QUICK, *NO_PROOF, "--seed", "3", "-o", folder)
     assert (home / "one/policy.safetensors").read_bytes() == (home / "two/policy.safetensors").read_bytes()
 
 
 def test_solved_is_0():
-    done = veil("solve", "gallery:two-rooms", "--starts", "6", "--no-certificate", "--json")
+    done = veil("solve", "gallery:two-rooms", "--set", "solve.starts=6", *NO_PROOF, "--json")
     assert done.code == shared.SOLVED, done.err
     assert done.json["answer"]["opacity"]["bits"] == pytest.approx(0.431037, abs=1e-5)
     assert done.json["answer"]["status"] == "CONVERGED"
@@ -67,7 +68,16 @@ def test_solved_is_0():
 
 def test_a_limit_is_4_with_the_best_so_far():
     done = veil(
-        "solve", "gallery:paper-last-state", "--starts", "2", "--iterations", "3", "--no-certificate", "-o", "out"
+        "solve",
+        "gallery:paper-last-state",
+        "--set",
+        "solve.starts=2",
+        "--set",
+        "solve.iterations=3",
+        "--set",
+        "solve.certificate=false",
+        "-o",
+        "out",
     )
     assert done.code == shared.LIMIT
     assert read_result("out").document.answer.status == "ITERATION_LIMIT"
@@ -84,7 +94,7 @@ def test_out_of_reach_is_3_and_nothing_is_written(home: Path):
 
 
 def test_too_much_to_hide_is_3_and_the_best_is_written():
-    done = veil("solve", "rooms.toml", *QUICK, "--set", "solve.min_opacity=0.999999", "--no-certificate")
+    done = veil("solve", "rooms.toml", *QUICK, "--set", "solve.min_opacity=0.999999", *NO_PROOF)
     assert done.code == shared.INFEASIBLE
     assert not read_result("rooms-result").document.answer.feasible
 
@@ -102,7 +112,7 @@ def test_the_scenario_decides_unless_told_otherwise(home: Path):
 def test_a_result_is_replaced_and_other_files_stay(result: Path):
     (result / "notes.txt").write_text("mine")
     before = read_result(result).document
-    done = veil("solve", "rooms.toml", *QUICK, "--seed", "9", "--no-certificate")
+    done = veil("solve", "rooms.toml", *QUICK, "--seed", "9", *NO_PROOF)
     assert done.code in (0, 4)
     after = read_result(result).document
     assert after.answer.seed == 9 != before.answer.seed
@@ -110,12 +120,22 @@ def test_a_result_is_replaced_and_other_files_stay(result: Path):
 
 
 def test_checkpoint_and_resume(home: Path):
-    done = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--checkpoint", "run.safetensors")
+    done = veil("solve", "rooms.toml", *QUICK, *NO_PROOF, "--checkpoint", "run.safetensors")
     assert done.code in (0, 4)
-    again = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--resume", "run.safetensors", "-o", "again")
+    again = veil(
+        "solve",
+        "rooms.toml",
+        *QUICK,
+        "--set",
+        "solve.certificate=false",
+        "--checkpoint",
+        "run.safetensors",
+        "-o",
+        "again",
+    )
     assert again.code == done.code
     assert (home / "again/policy.safetensors").read_bytes() == (home / "rooms-result/policy.safetensors").read_bytes()
-    other = veil("solve", "gallery:two-rooms", "--resume", "run.safetensors")
+    other = veil("solve", "gallery:two-rooms", "--checkpoint", "run.safetensors")
     assert other.code == shared.BAD_INPUT
     assert "another run" in other.err
 
@@ -127,7 +147,7 @@ def test_checkpoint_and_resume(home: Path):
         pytest.param(
             [signal.SIGTERM],
             ["--checkpoint", "run.st"],
-            b"run the same command with --resume run.st",
+            b"to continue the search, run the same command again",
             marks=pytest.mark.slow,
         ),
     ],
@@ -142,8 +162,8 @@ def test_an_interrupted_search_keeps_the_best(home: Path, signals: list[int], op
         "gallery:paper-last-state",
         "-o",
         "out",
-        "--starts",
-        "400",
+        "--set",
+        "solve.starts=400",
         *options,
     ]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -165,13 +185,19 @@ def test_an_interrupted_search_keeps_the_best(home: Path, signals: list[int], op
 
 
 def test_an_interrupted_proof_leaves_the_policy_and_claims_nothing_false(home: Path):
-    options = ("--starts", "1", "--iterations", "1", "--proof-time-limit", "60", "-v", "-o", "out")
+    options = ("--set", "solve.starts=1", "--set", "solve.iterations=1", "--proof-time-limit", "60", "-o", "out")
     words = [sys.executable, "-m", "veil", "solve", "gallery:later-last-state", *options]
-    with subprocess.Popen(words, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stderr is not None
-        assert any("proving" in line for line in child.stderr)
+    master, slave = pty.openpty()
+    with subprocess.Popen(words, cwd=home, stdout=subprocess.DEVNULL, stderr=slave) as child:
+        os.close(slave)
+        seen = b""
+        while b"proving" not in seen:  # on the progress line
+            seen += os.read(master, 4096)
         child.send_signal(signal.SIGINT)
-        child.stderr.read()
+        with contextlib.suppress(OSError):  # the terminal is closed at the end
+            while os.read(master, 4096):
+                pass
+    os.close(master)
     assert child.returncode in (shared.LIMIT, shared.INTERRUPTED)
     found = read_result(home / "out")
     assert found.policy() is not None
@@ -209,7 +235,7 @@ def test_a_write_that_fails_leaves_the_old_result(result: Path):
     for size in (0, 100, 1000):
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
         try:
-            done = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--seed", "20")
+            done = veil("solve", "rooms.toml", *QUICK, *NO_PROOF, "--seed", "20")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert done.code == shared.BAD_INPUT, size
@@ -223,7 +249,18 @@ def test_memories_in_words():
         ("states:1-clock", {"kind": "states", "k": 1, "clock": False}),
         ("controller:2+clock", {"kind": "controller", "nodes": 2, "clock": True}),
     ):
-        options = ("--starts", "1", "--iterations", "1", "--no-certificate", "--memory", text, "--force", "--json")
+        options = (
+            "--set",
+            "solve.starts=1",
+            "--set",
+            "solve.iterations=1",
+            "--set",
+            "solve.certificate=false",
+            "--memory",
+            text,
+            "--force",
+            "--json",
+        )
         assert veil("solve", "rooms.toml", *options).json["answer"]["settings"]["memory"] == known
 
 
@@ -251,21 +288,46 @@ def test_the_game_leaves_out_what_a_scenario_says_about_a_search(home: Path):
 
 def test_a_result_of_another_question_is_kept_without_force(home: Path, result: Path):
     before = (result / "result.json").read_bytes()
-    for other in (["--memory", "timed"], ["--goal", "transparent"], ["--horizon", "1"], ["--method", "primal-dual"]):
-        done = veil("solve", "rooms.toml", *QUICK, "--no-certificate", *other)
+    for other in (
+        ["--memory", "timed"],
+        ["--set", "solve.goal=transparent"],
+        ["--set", "horizon=1"],
+        ["--method", "primal-dual"],
+    ):
+        done = veil("solve", "rooms.toml", *QUICK, *NO_PROOF, *other)
         assert done.code == 2
         assert "pass --force to replace it" in done.err
         assert (result / "result.json").read_bytes() == before
     assert veil(
-        "solve", "rooms.toml", "--starts", "1", "--iterations", "3", "--no-certificate", "--seed", "4"
+        "solve",
+        "rooms.toml",
+        "--set",
+        "solve.starts=1",
+        "--set",
+        "solve.iterations=3",
+        "--set",
+        "solve.certificate=false",
+        "--seed",
+        "4",
     ).code in (0, 4)
-    assert veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--memory", "timed", "--force").code in (0, 4)
+    assert veil("solve", "rooms.toml", *QUICK, *NO_PROOF, "--memory", "timed", "--force").code in (0, 4)
     assert read_result(result).document.answer.settings["memory"] == "timed"
 
 
 def test_a_search_starts_from_a_policy(home: Path, result: Path):
     done = veil(
-        "solve", "rooms.toml", "--starts", "1", "--iterations", "0", "--no-certificate", "--start", result, "-o", "new"
+        "solve",
+        "rooms.toml",
+        "--set",
+        "solve.starts=1",
+        "--set",
+        "solve.iterations=0",
+        "--set",
+        "solve.certificate=false",
+        "--start",
+        result,
+        "-o",
+        "new",
     )
     assert done.code == 4
     assert read_result("new").document.answer.opacity.bits == pytest.approx(
@@ -281,5 +343,5 @@ def test_a_poor_answer_says_so_in_every_output(home: Path):
     assert any("allow more time" in one for one in doubts)
     assert read_result("out").document.answer.doubts == doubts
     assert all(one in (home / "out/report.html").read_text("utf-8") for one in doubts)
-    assert "--resume" not in done.err  # there is no checkpoint to resume from
+    assert "to continue" not in done.err  # there is no checkpoint
     assert not (home / "run.st").exists()

@@ -71,7 +71,7 @@ def test_a_copied_folder(result: Path, home: Path) -> None:
     assert done.code == 0
     assert "rooms.toml is not there" in done.out
     assert second.main([str(home / "elsewhere" / "result")])[1] == 0
-    assert veil("verify", home / "elsewhere" / "result", "--scenario", "rooms.toml").code == 0
+    assert veil("verify", "rooms.toml", home / "elsewhere" / "result").code == 0
 
 
 def test_the_program_itself(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`veil observe`, `veil simulate`, `veil attack`: what the observer sees, live."""
+"""`veil observe`, `veil simulate`, `veil measure --attack`: what the observer sees, live."""
 
 import csv
 import json
@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 import veil as package
-from tests.cli.commands import veil
+from tests.cli.commands import Done, veil
 from veil.cli import shared
+
+
+def steps(done: Done) -> list[dict]:
+    """The documents of `veil observe --json`, one on each line."""
+    return [json.loads(line) for line in done.out.splitlines()]
 
 
 def test_posteriors_are_those_of_the_filter():
@@ -19,8 +24,8 @@ def test_posteriors_are_those_of_the_filter():
     watcher = package.ObserverFilter(problem, package.MarkovPolicy.uniform(problem))
     done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="0\nbeep\n")
     assert done.code == 0
-    assert done.json["secret_values"] == list(problem.secret_values)
-    for step, seen in zip(done.json["steps"], ("0", "beep"), strict=True):
+    assert list(steps(done)[0]["posterior"]) == list(problem.secret_values)
+    for step, seen in zip(steps(done), ("0", "beep"), strict=True):
         assert list(step["posterior"].values()) == watcher.update(seen).tolist()
         assert step["time"] == watcher.time
 
@@ -40,30 +45,31 @@ def test_it_answers_at_once():
         assert child.wait(timeout=30) == 0
 
 
-def test_ctrl_c_closes_the_document():
+def test_ctrl_c_ends_it():
     command = [sys.executable, "-m", "veil", "observe", "gallery:two-rooms", "uniform", "--json"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        first = child.stdout.readline()
         child.stdin.write("0\n")
         child.stdin.flush()
+        first = child.stdout.readline()
         child.stdin.write("beep\n")
         child.stdin.flush()
-        second = child.stdout.readline()  # the separator of the second step ends the first one's line
+        second = child.stdout.readline()
         child.send_signal(signal.SIGINT)
         rest = child.stdout.read()
         assert child.wait(timeout=30) == shared.INTERRUPTED
-    assert len(json.loads(first + second + rest)["steps"]) == 2
+    assert [json.loads(line)["time"] for line in (first, second)] == [0, 1]
+    assert rest == ""
 
 
 def test_an_impossible_observation_changes_nothing():
-    done = veil("observe", "gallery:two-rooms", "uniform", "--jsonl", stdin="beep\n0\n0\n")
-    steps = [json.loads(line) for line in done.out.splitlines()]
+    done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="beep\n0\n0\n")
+    found = steps(done)
     assert done.code == 0
-    assert steps[0]["impossible"]
-    assert steps[0]["time"] is None
-    assert [step["posterior"]["secret"] for step in steps] == pytest.approx([0.5, 0.5, 0.2])
+    assert found[0]["impossible"]
+    assert found[0]["time"] is None
+    assert [step["posterior"]["secret"] for step in found] == pytest.approx([0.5, 0.5, 0.2])
     text = veil("observe", "gallery:two-rooms", "uniform", stdin="beep\n")
     assert "line 1: observation 'beep' at time 0 is impossible" in text.err
     assert "(refused)" in text.out
@@ -72,15 +78,15 @@ def test_an_impossible_observation_changes_nothing():
 def test_what_is_not_understood_is_code_2_and_the_rest_goes_on():
     done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="boop\n0\n")
     assert done.code == shared.BAD_INPUT
-    assert "unknown observation 'boop'" in done.json["steps"][0]["error"]
-    assert done.json["steps"][1]["time"] == 0
+    assert "unknown observation 'boop'" in steps(done)[0]["error"]
+    assert steps(done)[1]["time"] == 0
 
 
 def test_beyond_the_horizon_and_a_new_run():
     done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="0\nbeep\n0\n\n0\n")
-    assert "an empty line begins a new one" in done.json["steps"][2]["error"]
-    assert done.json["steps"][3]["new_run"]
-    assert [step["time"] for step in done.json["steps"]] == [0, 1, 1, None, 0]
+    assert "an empty line starts a new one" in steps(done)[2]["error"]
+    assert steps(done)[3]["new_run"]
+    assert [step["time"] for step in steps(done)] == [0, 1, 1, None, 0]
     assert "(new run)" in veil("observe", "gallery:two-rooms", "uniform", stdin="0\n\n0\n").out
 
 
@@ -92,18 +98,18 @@ def test_actions_come_with_observations(home: Path):
     done = veil(
         "observe", "rooms.toml", "uniform", "--json", stdin="0\nwalk,camera\nwait\tcamera\n\n0\ncamera\nfly,camera\n"
     )
-    steps = done.json["steps"]
-    assert [step["time"] for step in steps] == [0, 1, 2, None, 0, 0, 0]
-    assert "expected (action, observation)" in steps[5]["error"]
-    assert "unknown action 'fly'" in steps[6]["error"]
+    found = steps(done)
+    assert [step["time"] for step in found] == [0, 1, 2, None, 0, 0, 0]
+    assert "expected (action, observation)" in found[5]["error"]
+    assert "unknown action 'fly'" in found[6]["error"]
 
 
 def test_what_is_simulated_can_be_observed(result: Path):
     seen = veil("simulate", "rooms.toml", result, "--runs", "3", "--observations", "--seed", "4").out
     done = veil("observe", "rooms.toml", result, "--json", stdin=seen)
     assert done.code == 0
-    assert not [step for step in done.json["steps"] if "error" in step]
-    assert len(done.json["steps"]) == 3 * 3 + 2
+    assert not [step for step in steps(done) if "error" in step]
+    assert len(steps(done)) == 3 * 3 + 2
 
 
 def test_runs_as_a_table(home: Path):
@@ -119,7 +125,7 @@ def test_runs_as_a_table(home: Path):
 
 
 def test_an_attack_stands_beside_theory():
-    found = veil("attack", "gallery:two-rooms", "uniform", "--episodes", "100", "--json").json
+    found = veil("measure", "gallery:two-rooms", "--attack", "--set", "attack.episodes=100", "--json").json["attack"]
     assert found["accuracy"]["exact"] == pytest.approx(0.875)
     assert found["opacity"]["bits"] == pytest.approx(0.451205, abs=1e-6)
 
@@ -128,7 +134,14 @@ def test_an_infinite_surprise_is_written_as_text(home: Path):
     problem = package.gallery.load("two-rooms")
     package.MarkovPolicy.deterministic(problem, ["stay", "stay"]).save(home / "stay.safetensors")
     done = veil(
-        "attack", "gallery:two-rooms", "uniform", "--episodes", "50", "--believes", "stay.safetensors", "--json"
+        "measure",
+        "gallery:two-rooms",
+        "--attack",
+        "--set",
+        "attack.episodes=50",
+        "--set",
+        "attack.believes=stay.safetensors",
+        "--json",
     )
     assert done.code == 0, done.err
-    assert done.json["cross_entropy_bits"] == "inf"
+    assert done.json["attack"]["cross_entropy_bits"] == "inf"

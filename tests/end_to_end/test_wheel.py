@@ -56,7 +56,7 @@ def test_the_installed_command_works(environment: Path, tmp_path: Path):
         ["new", "mine"],
         ["inspect", "mine.toml"],
         ["new", "rooms", "--from", "two-rooms"],
-        ["solve", "rooms.toml", "--starts", "2", "--iterations", "12", "--report"],
+        ["solve", "rooms.toml", "--set", "solve.starts=2", "--set", "solve.iterations=12", "--report"],
         ["verify", "rooms-result"],
         ["study", "new", "layouts"],
         ["studio", "--help"],

@@ -127,7 +127,16 @@ def test_a_scenario_and_the_commands_take_programs(tmp_path: Path, monkeypatch: 
     problem = veil.load("walk.toml")
     assert problem.num_states == 18
     assert problem.observer.num_observations == 2
-    done = command("solve", "walk.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
+    done = command(
+        "solve",
+        "walk.toml",
+        "--set",
+        "solve.starts=1",
+        "--set",
+        "solve.iterations=2",
+        "--set",
+        "solve.certificate=false",
+    )
     assert done.code in (shared.SOLVED, shared.LIMIT, shared.DOUBTED), done.err
     done = command("inspect", "open.prism")
     assert done.code == 2
@@ -147,7 +156,7 @@ def test_programs_in_the_dialect_of_prism_leak_are_measured_as_published(
     program: str, horizon: int, leaked: float, states: int
 ):
     stormpy()
-    done = command("measure", PROTOCOLS / program, "--horizon", str(horizon), "--json")
+    done = command("measure", PROTOCOLS / program, "--set", f"horizon={horizon}", "--json")
     assert done.code == 0, done.err
     assert done.json["opacity"]["method"] == "exact"
     assert done.json["opacity"]["leakage_bits"] == pytest.approx(leaked, abs=1e-6)
@@ -217,15 +226,15 @@ def test_marks_are_found_and_passed_on_by_renaming(tmp_path: Path):
 def test_what_a_program_lacks_is_named(tmp_path: Path):
     stormpy()
     for text, options, words in (
-        (MARKED, (), "give --horizon"),
-        (MARKED.replace("observable ", ""), ("--horizon", "2"), "has no observer"),
-        (MARKED.replace("secret h", "h"), ("--horizon", "2"), "declares no secret"),
+        (MARKED, (), "such as --set horizon=4"),
+        (MARKED.replace("observable ", ""), ("--set", "horizon=2"), "has no observer"),
+        (MARKED.replace("secret h", "h"), ("--set", "horizon=2"), "declares no secret"),
     ):
         (tmp_path / "m.pm").write_text(text)
         done = command("measure", tmp_path / "m.pm", *options)
         assert done.code == 2
         assert words in done.err
-    done = command("measure", tmp_path / "m.pm", "--horizon", "2", "--secret", "b=1 & d=0")
+    done = command("measure", tmp_path / "m.pm", "--set", "horizon=2", "--secret", "b=1 & d=0")
     assert done.code == 0, done.err
     done = command("measure", "gallery:two-rooms", "--secret", "x=1")
     assert done.code == 2

@@ -79,7 +79,7 @@ def test_agreement_with_a_general_convex_solver(seed):
 
 def test_a_return_beyond_reach_is_refused():
     problem = veil.gallery.load("paper-last-state")
-    with pytest.raises(InfeasibleError, match=r"largest that any policy has is 0\.45"):
+    with pytest.raises(InfeasibleError, match=r"largest of any policy is 0\.45"):
         solve_game(problem, threshold=0.5)
 
 

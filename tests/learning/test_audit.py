@@ -174,9 +174,11 @@ def write_runs(folder, *, apart: bool) -> None:
 def test_the_command_reads_labels_from_the_logs_or_from_their_own_file(tmp_path):
     columns = "run=episode,time=t,observation=reading,label=outcome"
     write_runs(tmp_path, apart=False)
-    inside = command("audit", str(tmp_path / "logs.csv"), "--columns", columns, "--predictors", "counts", "--json")
+    inside = command(
+        "audit", str(tmp_path / "logs.csv"), "--columns", columns, "--set", "audit.predictors=counts", "--json"
+    )
     write_runs(tmp_path, apart=True)
-    options = ("--labels", str(tmp_path / "labels.csv"), "--columns", columns, "--predictors", "counts")
+    options = ("--labels", str(tmp_path / "labels.csv"), "--columns", columns, "--set", "audit.predictors=counts")
     apart = command("audit", str(tmp_path / "logs.csv"), *options, "--json", "-o", str(tmp_path / "audit.json"))
     assert inside.json == apart.json == json.loads((tmp_path / "audit.json").read_text())
     document = apart.json

@@ -248,7 +248,7 @@ def test_columns_and_keys_can_be_called_otherwise(tmp_path):
     assert veil.fit(tmp_path / "r.csv", columns=columns, draws=2) == known
     assert veil.fit(runs, columns=keys, draws=2) == known
     option = ",".join(f"{name}={column}" for name, column in columns.items())
-    done = command("fit", str(tmp_path / "r.csv"), "--columns", option, "--draws", "2", "--json")
+    done = command("fit", str(tmp_path / "r.csv"), "--columns", option, "--set", "fit.draws=2", "--json")
     assert done.json["opacity"]["bits"] == known.opacity.bits
     for wrong, message in (
         ({"run": "episodes"}, r"line 1: the columns are 'episode', 't', .* expected episodes, time"),
@@ -528,7 +528,7 @@ def test_the_command_reads_what_simulate_writes_and_writes_what_measure_reads(tm
         assert done.code == 0
         if number:
             (tmp_path / "runs.json").write_text(done.out)
-    same = ("--scenario", "gallery:two-rooms", "--draws", "5")
+    same = ("--scenario", "gallery:two-rooms", "--set", "fit.draws=5")
     told = [command("fit", f"runs.{kind}", *same, "--json") for kind in ("csv", "json")]
     assert told[0].json == told[1].json
     done = command("fit", "runs.csv", *same, "-o", "fitted")

@@ -138,7 +138,18 @@ def test_results_hold_every_constraint(solved: veil.Solution, tmp_path: Path):
 def test_a_curve_along_a_constraint_in_files(tmp_path: Path):
     scenario, place = str(tmp_path / "problem.toml"), tmp_path / "curve.json"
     FEASIBLE.save(scenario)
-    options = ["--along", "energy", "--thresholds", "2.3", "--starts", "1", "--iterations", "2", "--memory", "timed"]
+    options = [
+        "--along",
+        "energy",
+        "--thresholds",
+        "2.3",
+        "--set",
+        "solve.starts=1",
+        "--set",
+        "solve.iterations=2",
+        "--memory",
+        "timed",
+    ]
     runner = CliRunner()
     for ending in (".json", ".csv"):
         made = runner.invoke(app, ["frontier", scenario, *options, "-o", str(place.with_suffix(ending)), "-q"])
@@ -181,7 +192,7 @@ def test_the_report_shows_every_constraint_and_the_task(tmp_path: Path):
     FEASIBLE.save(scenario)
     found = veil.solve(FEASIBLE, memory="timed", task="-0.3*energy", starts=1, iterations=3, **FEW)
     found.save(folder, scenario=scenario)
-    assert CliRunner().invoke(app, ["report", str(folder), "--scenario", scenario]).exit_code == 0
+    assert CliRunner().invoke(app, ["report", scenario, str(folder)]).exit_code == 0
     report = (folder / "report.html").read_text(encoding="utf-8")
     assert "required: at most" in report
     assert "-0.3*energy" in report

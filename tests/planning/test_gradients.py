@@ -267,7 +267,7 @@ def test_a_symmetric_policy_does_not_decide_that_all_sequences_can_be_enumerated
                 pairs=[veil.Pair("sure", belief=veil.Belief(veil.MarkovPolicy(np.full((3, 2), [1.0, 0.0]))))],
             ),
             {"hide": "sure"},
-            "rules out what some policy brings about",
+            "rules out what some policy makes happen",
         ),
     ],
 )

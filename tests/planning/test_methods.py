@@ -82,7 +82,7 @@ def test_a_scenario_and_the_command_line_choose_it(plugin, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     Path("walk.toml").write_text(text)
     assert command("solve", "walk.toml", "--json").json["answer"]["method"] == "uniform"
-    done = command("solve", "gallery:two-rooms", "--method", "uniform", "--no-certificate", "--json")
+    done = command("solve", "gallery:two-rooms", "--method", "uniform", "--set", "solve.certificate=false", "--json")
     assert done.json["answer"]["method"] == "uniform"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import veil
-from tests.cli.commands import QUICK, SCENARIO
+from tests.cli.commands import NO_PROOF, QUICK, SCENARIO
 from tests.cli.commands import veil as run
 from tests.planning.small_problems import Interrupting
 
@@ -22,7 +22,10 @@ def test_a_search_interrupted_in_any_class_is_resumed_into_its_folder(
     )  # fmt: skip
     assert first.status.name == "INTERRUPTED"
     first.save("out", scenario="rooms.toml")
-    command = ("solve", "rooms.toml", "--memory", "timed", *QUICK, "--no-certificate")
-    resumed, whole = run(*command, "-o", "out", "--resume", "run.ck", "--json"), run(*command, "-o", "whole", "--json")
+    command = ("solve", "rooms.toml", "--memory", "timed", *QUICK, *NO_PROOF)
+    resumed, whole = (
+        run(*command, "-o", "out", "--checkpoint", "run.ck", "--json"),
+        run(*command, "-o", "whole", "--json"),
+    )
     assert resumed.code == whole.code, resumed.err
     assert resumed.json["answer"]["opacity"] == whole.json["answer"]["opacity"]

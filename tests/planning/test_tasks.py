@@ -164,7 +164,7 @@ def test_files_and_commands_know_the_task(tmp_path: Path):
     LIMITED.save(scenario)
     scenario.write_text(scenario.read_text() + '\n[solve]\ntask = "-0.3*energy"\ncertificate = false\n')
     runner = CliRunner()
-    flags = ["--memory", "timed", "--starts", "1", "--iterations", "9", "-o", str(folder), "-q"]
+    flags = ["--memory", "timed", "--set", "solve.starts=1", "--set", "solve.iterations=9", "-o", str(folder), "-q"]
     made = runner.invoke(app, ["solve", str(scenario), *flags])
     assert made.exit_code in (0, 4), made.output
     told = json.loads((folder / "result.json").read_text())["answer"]

@@ -7,7 +7,6 @@ import pytest
 
 import veil
 from tests.engine.chains import central_differences, sparse_matrices
-from tests.measure.test_without_clock import random_problem
 from tests.seeds import looped
 from veil.common.clock import UNLIMITED
 from veil.engine.kernel import DenseKernel, SparseKernel
@@ -20,6 +19,20 @@ from veil.proof.compiled import record_of
 from veil.proof.feasibility import bounds_of
 
 QUICK = {"starts": 2, "iterations": 25, "certificate": False}
+
+
+def random_problem(seed: int, *, trajectory: bool = False) -> veil.Problem:
+    """A small problem whose observer sees two kinds of letters, or nothing."""
+    rng = np.random.default_rng(seed)
+    model = veil.Model(rng.dirichlet(np.full(3, 0.7), size=(3, 2)), rng.normal(size=(3, 2)), rng.dirichlet(np.ones(3)))
+    emissions = rng.dirichlet(np.full(3, 0.6), size=3) * (rng.random((3, 3)) < 0.8)
+    emissions[:, 0] += 0.1
+    emissions /= emissions.sum(axis=1, keepdims=True)
+    observer = veil.Observer(emissions, ["nothing", "a", "b"], silent=0, untimed=True, sees_initial=bool(seed % 3))
+    secrets = [veil.LastState({1}), veil.StateAt(1, {2}), veil.InitialState(), veil.Visited({"two": {2}})]
+    if trajectory:
+        secrets = [veil.Trajectory(), veil.Trajectory({"low": [0], "high": [1, 2]})]
+    return veil.Problem(model, observer, secrets[seed % len(secrets)], 3 + seed % 2, agent_sees="state+observations")
 
 
 def random_tables(space: Space, rng: np.random.Generator, count: int) -> np.ndarray:
@@ -137,7 +150,7 @@ def test_an_observer_who_may_be_wrong():
     assert values[0] == pytest.approx(veil.pair_values(problem, policy)[0].bits, abs=1e-12)
     assert veil.solve(problem, **QUICK).pairs[0].met
     for other in (plain.observer.with_clock(), plain.observer.replace(silent="a")):
-        with pytest.raises(veil.InputError, match="erases silent steps otherwise"):
+        with pytest.raises(veil.InputError, match="in how it erases silent steps"):
             problem.replace(pairs=[veil.Pair("fool", belief=veil.Belief(observer=other))])
 
 

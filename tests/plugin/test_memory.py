@@ -80,8 +80,8 @@ def test_on_the_command_line_and_in_the_schema(run: Run):
     document = parsed(run("veil", "solve", "rooms.toml", "-o", "out", "--json"))
     assert document["answer"]["settings"]["memory"] == {"kind": "stayed", "most": 2, "clock": False}
     assert document["certificate"]["lower"] <= document["answer"]["opacity"]["bits"]
-    run("veil", "verify", "out", "--scenario", "rooms.toml")
-    quick = ("--starts", "1", "--no-certificate", "-o", "other", "--json")
+    run("veil", "verify", "rooms.toml", "out")
+    quick = ("--set", "solve.starts=1", "--set", "solve.certificate=false", "-o", "other", "--json")
     document = parsed(run("veil", "solve", "rooms.toml", "--memory", "stayed:1+clock", *quick))
     assert document["answer"]["settings"]["memory"] == {"kind": "stayed", "most": 1, "clock": True}
     assert set(parsed(run("veil", "show", "schema"))["$defs"]["StayedTable"]["properties"]) == {"stayed", "clock"}

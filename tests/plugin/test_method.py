@@ -70,8 +70,8 @@ def test_on_the_command_line(run: Run):
     document = parsed(run("veil", "solve", "rooms.toml", "--seed", "3", "-o", "out", "--json"))
     assert document["answer"]["method"] == "random"
     assert document["certificate"]["lower"] <= document["answer"]["opacity"]["bits"]
-    run("veil", "verify", "out", "--scenario", "rooms.toml")
-    quick = ("--method", "random", "--starts", "5", "--no-certificate", "-o", "other")
+    run("veil", "verify", "rooms.toml", "out")
+    quick = ("--method", "random", "--set", "solve.starts=5", "--set", "solve.certificate=false", "-o", "other")
     assert "Method: random over stationary Markov policies" in run("veil", "solve", "gallery:two-rooms", *quick)
     message = run("veil", "solve", "rooms.toml", "--method", "randm", code=2)
     assert "did you mean 'random'?" in message

@@ -64,7 +64,19 @@ def test_on_the_command_line_and_in_the_schema(run: Run, tmp_path: Path):
     prints = [parsed(run("veil", "inspect", name, "--json"))["fingerprint"] for name in ("rooms.toml", "again.toml")]
     assert prints[0] == prints[1]
     assert "times = [0, 3]" in (tmp_path / "again.toml").read_text("utf-8")
-    run("veil", "solve", "rooms.toml", "--starts", "1", "--no-certificate", "--set", "observer.duty.on=2", "-o", "out")
+    run(
+        "veil",
+        "solve",
+        "rooms.toml",
+        "--set",
+        "solve.starts=1",
+        "--set",
+        "solve.certificate=false",
+        "--set",
+        "observer.duty.on=2",
+        "-o",
+        "out",
+    )
     found = parsed(run("veil", "show", "schema"))["$defs"]
     assert found["ObserverTable"]["properties"]["duty"]["$ref"] == "#/$defs/DutyFeature"
     assert set(found["DutyFeature"]["properties"]) == {"period", "on"}

@@ -121,7 +121,7 @@ def model_files(folder: Path) -> dict[str, Any]:
         arrays = {name: array for name, array in kept.items() if array.dtype.kind in "fib"}
         found[ending] = {"bytes": without_comments(path) if ending != "npz" else path.read_bytes(), "arrays": arrays}
         if ending != "drn":  # each state shows one observation there, so the watcher is left out
-            veil_command("convert", path, scenario, "--secret", "state=r2c0", "--horizon", "3")
+            veil_command("convert", path, scenario, "--secret", "state=r2c0", "--set", "horizon=3")
             found[ending]["scenario"] = fingerprint(scenario)
     return found
 
@@ -160,7 +160,9 @@ def policy_exports(folder: Path) -> dict[str, Any]:
 @case("policy-exports-history", search=True)
 @in_folder
 def history_exports(folder: Path) -> dict[str, Any]:
-    veil_command("solve", _ROOMS, "--method", "game", "--no-certificate", "--quiet", "-o", folder / "result")
+    veil_command(
+        "solve", _ROOMS, "--method", "game", "--set", "solve.certificate=false", "--quiet", "-o", folder / "result"
+    )
     return {"course": exported(folder, folder / "result", _ROOMS)}
 
 
@@ -168,7 +170,7 @@ def history_exports(folder: Path) -> dict[str, Any]:
 @in_folder
 def result_folder(folder: Path) -> dict[str, Any]:
     """The numbers of a result, and that its proof holds."""
-    words = ("--starts", 2, "--iterations", 20, "--proof-time-limit", 600, "--quiet")
+    words = ("--set", "solve.starts=2", "--set", "solve.iterations=20", "--proof-time-limit", 600, "--quiet")
     printed = veil_json("solve", _ROOMS, "-o", folder / "result", *words)
     document = json.loads((folder / "result" / "result.json").read_text())
     lines = (folder / "result" / "history.csv").read_text().splitlines()[1:]
@@ -195,7 +197,7 @@ def printed_measures() -> dict[str, Any]:
 
 @case("printed-posteriors")
 def printed_posteriors() -> list[Any]:
-    lines = veil_command("observe", _ROOMS, "uniform", "--jsonl", given="0\nbeep\n\n0\n0\n").splitlines()
+    lines = veil_command("observe", _ROOMS, "uniform", "--json", given="0\nbeep\n\n0\n0\n").splitlines()
     return [of_document(json.loads(line)) for line in lines]
 
 

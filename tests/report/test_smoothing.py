@@ -78,7 +78,17 @@ def test_the_studio_looks_at_it_too() -> None:
 def test_result_folder(tmp_path: Path) -> None:
     """`veil solve --report`, `veil verify` and `veil report` of a path; edited numbers are refused."""
     folder = str(tmp_path / "result")
-    options = ("--horizon", "3", "--min-return", "0.1", "--method", "game", "--set", "solve.objective=entropy", "-q")
+    options = (
+        "--set",
+        "horizon=3",
+        "--set",
+        "min_return=0.1",
+        "--method",
+        "game",
+        "--set",
+        "solve.objective=entropy",
+        "-q",
+    )
     assert veil_command("solve", "gallery:smart-meter", *options, "-o", folder, "--report").code == 0
     assert (tmp_path / "result" / "report.html").exists()
     assert "the certificate holds" in veil_command("verify", folder).out

@@ -58,6 +58,7 @@ def test_the_belief_is_that_of_the_library(tmp_path: Path):
     assert [one["name"] for one in game["queries"]] == list(asked.model.actions)
     assert [one["cost"] for one in game["queries"]] == [0, 0.25, 0]
     assert game["horizon"] == 4
+    assert dict(map(tuple, game["belief"])) == {2: pytest.approx(1)}  # of the first state, before anything is asked
     for _ in range(4):
         observer = veil.ObserverFilter(asked, veil.MarkovPolicy.uniform(asked))
         truths, now = [], game

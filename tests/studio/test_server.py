@@ -268,7 +268,7 @@ def test_a_taken_port_is_told_and_another_one_is_taken(tmp_path: Path):
             studio_command(folder, "--no-browser", "--port", str(port)), capture_output=True, text=True, timeout=120
         )
         assert asked.returncode == 2, asked.stderr
-        assert "leave --port out" in asked.stderr
+        assert "omit --port" in asked.stderr
         remembered = Studio(folder)
         remembered.open("gallery:two-rooms")
         remembered.keep_port(port)

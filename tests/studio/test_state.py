@@ -121,7 +121,7 @@ def test_a_folder_that_others_can_change_is_refused(tmp_path: Path):
 
 def test_other_folders_are_refused(tmp_path: Path):
     (tmp_path / "letter.txt").touch()
-    with pytest.raises(veil.InputError, match="something else"):
+    with pytest.raises(veil.InputError, match="not a studio's folder"):
         Studio(tmp_path)
     with pytest.raises(veil.InputError, match="cannot be used"):
         Studio(tmp_path / "letter.txt")

@@ -91,7 +91,7 @@ def test_a_scheduler_with_a_certificate_refuses_whoever_has_not_got_it(tmp_path:
         port = free_port()
         processes = [scheduler(port, tmp_path, "tls"), worker(port, tmp_path, "tls")]
         (tmp_path / "study.toml").write_text("scenarios = ['gallery:two-rooms']\n[set]\nsolve.iterations = 2\n")
-        command = [sys.executable, "-m", "veil", "study", "study.toml", "--scheduler", f"tls://127.0.0.1:{port}"]
+        command = [sys.executable, "-m", "veil", "study", "study.toml", "--workers", f"tls://127.0.0.1:{port}"]
         paths = {"PYTHONPATH": str(ROOT / "src")}
         known = os.environ | paths
     try:
@@ -253,7 +253,7 @@ def test_the_commands_of_the_page_about_clusters(tmp_path: Path):
     finally:
         for process in servers:
             end(process)
-    assert (len(servers), ran) == (3, 4)
+    assert (len(servers), ran) == (3, 3)
     for name in ("layouts-study", "gpu-study"):
         assert veil.StudyResult(tmp_path / name).counts() == {"done": 3, "failed": 0, "to_do": 0}
     assert (tmp_path / "large-result" / "result.json").is_file()

@@ -116,8 +116,9 @@ def test_an_interrupted_run_is_still_to_do(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_ctrl_c_stops_the_study_and_the_interrupted_run_is_still_to_do(tmp_path: Path, workers: str):
+def test_an_ended_study_is_in_order_and_the_interrupted_run_is_still_to_do(tmp_path: Path, workers: str, number: int):
     """Of two runs the second never ends."""
     (tmp_path / "study.toml").write_text(
         f"scenarios = ['gallery:two-rooms']\n[[cases]]\nname = 'short'\n[[cases]]\nname = 'endless'\n[cases.set]\n{ENDLESS}"
@@ -135,10 +136,10 @@ def test_ctrl_c_stops_the_study_and_the_interrupted_run_is_still_to_do(tmp_path:
     ):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(process.pid, number)  # as a terminal does
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
-    assert "the same command goes on" in told
+    assert "the same command continues" in told
     assert veil.StudyResult(tmp_path / "study").counts() == {"done": 1, "failed": 0, "to_do": 1}
     assert "INTERRUPTED" not in (tmp_path / "study" / "table.csv").read_text()
     forecast = [*command, "--dry-run", "--json"]

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..common.settings import settings
 from ..planning.options import CompareOptions
-from .changes import with_changes
-from .options import with_options
+from .options import with_changes, with_options
 from .progress import QuietOption, reported
 from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
 
@@ -32,6 +32,8 @@ def compare(
 ) -> None:
     """Compare policy classes: bits and return of the best policy of each, and the proven bound over all policies.
 
+    Of the scenario's table [solve] it uses seed, time_limit and certificate.
+
     Exit codes: 0 a table, 2 bad input, 3 infeasible.
 
     Example: veil compare patrol.toml --classes markov,timed --time-limit 60
@@ -39,12 +41,14 @@ def compare(
     from .. import compare as table
 
     opened = open_scenario(scenario, changes)
-    chosen = {name: value for name, value in options.items() if value is not None}
+    known = settings(CompareOptions)
+    chosen = {name: value for name, value in opened.settings.items() if name in known}
+    chosen |= {name: value for name, value in options.items() if value is not None}
     if classes is not None:
         from ..policy.memories.words import memory_of
 
         chosen["memories"] = tuple(memory_of(name.strip()) for name in classes.split(","))
-    with reported(quiet=quiet, verbose=False):
+    with reported(quiet=quiet):
         found = table(opened.problem, **chosen)
     if as_json:
         print_json(_document(found))

@@ -11,7 +11,7 @@ from .shared import GALLERY, check_free, open_model, open_policy, open_scenario,
 if TYPE_CHECKING:
     from ..formats.imported import Imported
 
-_HORIZON = 10  # decisions of a scenario made from a model file, unless --horizon gives another number
+_HORIZON = 10  # decisions of a scenario made from a model file, unless --set horizon= gives another number
 
 
 @dataclass(frozen=True)

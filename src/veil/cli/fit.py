@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .changes import with_changes
+from .options import Further, with_changes
 from .shared import (
     JsonOption,
-    SeedOption,
     complete_scenario,
     guarded,
     open_policy,
@@ -61,11 +60,7 @@ def fit(
             show_default="the labels, or each last state",
         ),
     ] = None,
-    prior: Annotated[float, typer.Option(min=0, help="Pseudo-counts of each probability, above 0.")] = 0.5,
-    confidence: Annotated[float, typer.Option(min=0, max=1, help="Probability of the intervals.")] = 0.95,
     columns: ColumnsOption = None,
-    draws: Annotated[int, typer.Option(min=1, help="Draws for the interval of the opacity: 20 or more.")] = 100,
-    seed: SeedOption = 0,
     time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write.", show_default=False)
@@ -80,6 +75,9 @@ def fit(
     cells are unknown. Without a scenario the labels are the secret, and each label has a model.
     The folder gets scenario.toml and policy.safetensors, which the other commands read, and fit.json with every interval.
 
+    --set fit.NAME=VALUE gives further options of veil.fit: prior (pseudo-counts of each probability), confidence, seed, and
+    draws (for the interval of the opacity).
+
     Example: veil fit runs.csv --scenario patrol.toml --what sensors,policy -o fitted
     """
     from .. import LastState
@@ -87,23 +85,20 @@ def fit(
     from ..common.errors import InputError
     from ..learning.fitted import POLICY, SCENARIO, check_folder
 
-    if scenario is None and (changes or policy is not None):
+    more = Further("fit", changes, estimate)
+    if scenario is None and (more.changes or policy is not None):
         raise InputError("--policy" if policy is not None else "--set", ["it needs --scenario SCENARIO"])
     if output is not None:
         check_folder(output)
-    problem = None if scenario is None else open_scenario(scenario, changes).problem
+    problem = None if scenario is None else open_scenario(scenario, more.changes).problem
     found = estimate(
         logs,
         problem,
         None if what is None else [word.strip() for word in what.split(",")],
         policy=None if problem is None or policy is None else open_policy(problem, policy),
         secret=None if secret is None else LastState([name.strip() for name in secret.split(",")]),
-        prior=prior,
-        confidence=confidence,
         columns=_columns(columns),
-        draws=draws,
-        seed=seed,
-        time_limit=time_limit,
+        **{"time_limit": time_limit} | more.of(estimate),
     )
     if output is not None:
         found.save(output)
@@ -131,6 +126,7 @@ def _columns(text: str | None) -> dict[str, str] | None:
 
 
 @guarded
+@with_changes
 def audit(
     logs: LogsArgument,
     labels: Annotated[
@@ -143,40 +139,35 @@ def audit(
     ] = None,
     columns: ColumnsOption = None,
     confidence: Annotated[float, typer.Option(min=0, max=1, help="Probability of the intervals.")] = 0.95,
-    predictors: Annotated[
-        str | None,
-        typer.Option(
-            help="Predictors, separated by commas: counts, chains, logistic, trees, recurrent.", show_default="all"
-        ),
-    ] = None,
-    bins: Annotated[int, typer.Option(min=2, help="Number of classes for numbers that are not whole.")] = 16,
-    seed: SeedOption = 0,
-    curve: Annotated[bool, typer.Option(help="Also audit an eighth, a quarter and a half of the runs.")] = True,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="JSON file to write.", show_default=False)
     ] = None,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Bound from below what observations leak about a secret, from labelled runs, without a model.
 
     A CSV file has the columns run, time, observation; the label of a run is in a column label or secret, or in another file.
     Predictors are fitted on some runs and tested on others: what they know has leaked. There is no upper bound without a model.
 
+    --set audit.NAME=VALUE gives further options of veil.audit_logs: predictors (some of counts, chains, logistic, trees and
+    recurrent, separated by commas), bins (classes for numbers that are not whole), seed, and curve (also audit parts of the
+    runs).
+
     Example: veil audit logs.csv --labels labels.csv --columns run=episode,time=t
     """
+    from ..common.errors import InputError
     from ..formats.documents import json_text
     from ..learning.audit import audit_logs
 
-    found = audit_logs(
-        logs,
-        labels,
-        confidence,
-        columns=_columns(columns),
-        predictors=None if predictors is None else [word.strip() for word in predictors.split(",")],
-        bins=bins,
-        seed=seed,
-        curve=curve,
-    )
+    more = Further("audit", changes, audit_logs)
+    if more.changes:
+        raise InputError("--set", ["there is no scenario here: only audit.NAME=VALUE"])
+    asked = {"confidence": confidence, "columns": _columns(columns)} | more.of(audit_logs)
+    if isinstance(asked.get("predictors"), str):
+        asked["predictors"] = [word.strip() for word in asked["predictors"].split(",")]
+    found = audit_logs(logs, labels, **asked)
     if output is not None:
         write_text(output, json_text(found.document()), force=True)
     if as_json:

@@ -1,27 +1,12 @@
 """`veil show formula`: what a formula means, as the automaton that decides it."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from .models import ForceOption
-from .shared import JsonOption, guarded, print_json, print_table, write_text
+from .shared import print_json, print_table, write_text
 
 
-@guarded
-def formula(
-    text: Annotated[
-        str, typer.Argument(metavar="FORMULA", help="A formula, such as 'F (badge & X F vault) & G !alarm'.")
-    ],
-    svg: Annotated[Path | None, typer.Option(help="Draw the automaton to this file.", show_default=False)] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Read a formula and show the smallest automaton that accepts the runs on which it holds.
-
-    Example: veil show formula 'G (open -> O key)' --svg key.svg
-    """
+def formula(text: str, svg: Path | None, as_json: bool) -> None:
+    """Read a formula and show the smallest automaton that accepts the runs on which it holds; draw it to a file if asked."""
     from ..problem.formulas.drawing import conditions
     from ..problem.formulas.formula import Formula
 
@@ -30,7 +15,7 @@ def formula(
     arrows = [(f"q{here}", words, f"q{there}") for (here, there), words in conditions(automaton).items()]
     accepting = [f"q{state}" for state, accepts in enumerate(automaton.accepting.tolist()) if accepts]
     if svg is not None:
-        write_text(svg, read.svg(), force=force)
+        write_text(svg, read.svg(), force=True, marker="<svg")
     if as_json:
         steps = [dict(zip(("from", "if", "to"), arrow, strict=True)) for arrow in arrows]
         print_json(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from .changes import with_changes
+from .options import with_changes
 from .shared import (
     Document,
     JsonOption,

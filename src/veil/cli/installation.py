@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TypedDict
 
-from .shared import SELF_TEST_FAILED, SOLVED, JsonOption, guarded, print_facts, print_json, print_table, stop
+from .shared import SELF_TEST_FAILED, SOLVED, print_facts, print_json, print_table, stop
 
 _PACKAGES = (
     "veil", "numpy", "scipy", "safetensors", "threadpoolctl", "pydantic", "typer", "rich", "jax", "optax",
@@ -24,14 +24,8 @@ class Check(TypedDict):
     passed: bool
 
 
-@guarded
-def installation(as_json: JsonOption = False) -> None:
-    """Check the installation: versions, devices, precision, and a self-test against known values.
-
-    Exit codes: 0 all checks passed, 1 the self-test failed.
-
-    Example: veil show installation
-    """
+def installation(as_json: bool) -> None:
+    """Check the installation: versions, devices, precision, and a self-test against known values."""
     checks = _checks()
     healthy = all(check["passed"] for check in checks)
     versions, machine = _versions(), _machine()

@@ -12,7 +12,7 @@ from .fit import audit, fit
 from .inspect import inspect
 from .measure import measure
 from .models import convert, new
-from .observe import attack, observe, simulate
+from .observe import observe, simulate
 from .prove import certify, verify
 from .queries import queries
 from .report import report
@@ -40,10 +40,9 @@ _COMMANDS: dict[Callable[..., None], str] = {
     frontier: "Find the most that can be hidden for each return.",
     compare: "Compare policy classes: bits, return, time, proven bound.",
     queries: "Bound what an observer that chooses its queries learns.",
-    report: "Write an HTML page about a result, and figures.",
+    report: "Write an HTML page about a result or a study, and figures.",
     studio: "Draw, plan, look and play on a page in the browser.",
     measure: "Measure what a policy hides, leaks and earns.",
-    attack: "Run the best attack on the secret in simulation.",
     observe: "Track the observer's belief as observations arrive.",
     simulate: "Simulate a policy.",
     fit: "Estimate a model, sensors or a policy from logs.",
@@ -51,11 +50,11 @@ _COMMANDS: dict[Callable[..., None], str] = {
     certify: "Prove how good a policy is.",
     verify: "Check a certificate.",
     convert: "Convert models and policies between formats.",
+    show: "Show the gallery, formats, schemas, formulas, the installation.",
 }
 
 for _command, _line in _COMMANDS.items():
     app.command(short_help=_line)(_command)
-app.add_typer(show, name="show", short_help="Show the gallery, formats, schemas, formulas, the installation.")
 app.add_typer(studies, name="study", short_help="Run many scenarios and settings, on all cores or a cluster.")
 
 

@@ -1,13 +1,12 @@
 """`veil measure`: what a policy hides and leaks, sequence by sequence where asked."""
 
 import contextlib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from .changes import with_changes
+from .options import Further, with_changes
 from .shared import (
     GATE_MISSED,
     SOLVED,
@@ -17,12 +16,14 @@ from .shared import (
     MinOpacityOption,
     Opened,
     PairOption,
-    PolicyArgument,
     ReadOption,
     SeedOption,
+    complete_policy,
     complete_scenario,
+    event_text,
     guarded,
     is_model_file,
+    is_result,
     open_model,
     open_policy,
     open_scenario,
@@ -46,6 +47,8 @@ _MOST_GAIN_BYTES = 2**24
 _MOST_LISTED = 2**24  # numbers of a joint table that is listed: 128 MiB
 _SURE_SECONDS = 10.0  # for how often the observer becomes sure
 _MOST_VALUES = 40  # of a secret, listed one a line
+_TOP = 5  # worst sequences that are listed
+By = Literal["leaked_bits", "gain_bits", "posterior"]
 
 
 @guarded
@@ -55,12 +58,20 @@ def measure(
         str,
         typer.Argument(
             metavar="SCENARIO",
-            help="A scenario file (.toml), gallery:NAME, or a model file with an observer (see --horizon).",
+            help="A scenario file (.toml), gallery:NAME, a result folder, or a model file with an observer.",
             show_default=False,
             autocompletion=complete_scenario,
         ),
     ],
-    policy: PolicyArgument = "uniform",
+    policy: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[POLICY]",
+            help="A policy file, a result folder, or the word uniform.",
+            show_default="uniform, or that of the result folder",
+            autocompletion=complete_policy,
+        ),
+    ] = None,
     pair: PairOption = "own",
     method: Annotated[
         Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
@@ -69,13 +80,9 @@ def measure(
         str | None,
         typer.Option(help="For a model file without a secret: an expression for the last states that are secret."),
     ] = None,
-    width: Annotated[float, typer.Option(min=0, help="Largest width of a bracket, in bits.")] = 1e-3,
-    sequences: Annotated[int, typer.Option(min=2, help="Size of a sample.")] = 2000,
+    option: ReadOption = None,
     seed: SeedOption = 0,
     time_limit: Annotated[float | None, typer.Option(min=0, help="Time limit in seconds.")] = None,
-    workers: Annotated[
-        str, typer.Option(help="Number of processes that share the work, or a Dask scheduler such as tcp://…")
-    ] = "1",
     details: Annotated[
         bool,
         typer.Option(
@@ -83,21 +90,9 @@ def measure(
             help="Also print every quantity of leakage, uncertainty over time, leakage by sensor and the worst sequences.",
         ),
     ] = False,
-    top: Annotated[int, typer.Option(min=0, help="How many of the worst sequences to show.")] = 5,
-    by: Annotated[
-        Literal["leaked_bits", "gain_bits", "posterior"],
-        typer.Option(help="Worst sequences by probability times bits, by bits, or by posterior."),
-    ] = "leaked_bits",
-    gain: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --details: a CSV file with a row for each action of the observer and a gain for each value."
-        ),
-    ] = None,
-    order: Annotated[
-        list[float] | None, typer.Option(help="With --details: orders of Rényi entropies.", show_default="0.5, 2")
-    ] = None,
-    option: ReadOption = None,
+    attacked: Annotated[
+        bool, typer.Option("--attack", help="Also run the best attack on the secret against simulated runs.")
+    ] = False,
     min_opacity: MinOpacityOption = None,
     max_leakage: MaxLeakageOption = None,
     as_json: JsonOption = False,
@@ -106,33 +101,44 @@ def measure(
 ) -> None:
     """Measure what a policy hides, what it leaks, and its return.
 
-    A model file must declare an observer and a secret, such as a PRISM program with observable and secret variables.
+    A model file needs an observer and a secret, as a PRISM program with observables and secret variables has, and a horizon.
+
+    --set measure.NAME=VALUE gives the options of veil.opacity and, with --details, of veil.measures.quantities, such as
+    measure.width, sequences, workers, top and orders; beside them measure.by, the order of the worst sequences (leaked_bits,
+    gain_bits or posterior), and measure.gain, a CSV file with a row of gains for each action of the observer. --set
+    attack.NAME=VALUE gives those of veil.attack: episodes, bins, traces, and believes, the policy that the observer assumes.
 
     Exit codes: 0 measured, 2 bad input, 7 a limit of --min-opacity or --max-leakage is missed.
 
     Example: veil measure patrol.toml patrol-result --details
 
-    Example: veil measure voting.pm --horizon 4
+    Example: veil measure voting.pm --set horizon=4
     """
+    from .. import attack as play
     from .. import expected_return, opacity
     from ..common.clock import Clock
     from ..engine.return_range import threshold
     from ..formats.results.document import encoded, problem_document
     from ..measure.gates import gates
     from ..measure.given_secret import shown_return_given_secret
+    from ..measure.measures import quantities
     from ..measure.pairs import pair_values
     from ..proof.feasibility import proven_others, reaches_threshold
+    from .attack import assumed, attack_document, print_attack
 
+    more = Further("measure", changes, opacity, pair_values, quantities, listing)
+    against = Further("attack", more.changes, play, assumed)
+    changes = against.changes
     opened = open_measured(scenario, changes, secret, option)
-    problem, acting = opened.problem, open_policy(opened.problem, policy)
+    problem = opened.problem
+    acting = open_policy(problem, policy or (scenario if is_result(scenario) else "uniform"))
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
-    hidden = opacity(
-        problem, acting, method, pair=pair, width=width, sequences=sequences, seed=seed, time_limit=first,
-        workers=workers,
-    )  # fmt: skip
+    asked: dict[str, Any] = {"method": method, "seed": seed}
+    hidden = opacity(problem, acting, **asked | {"pair": pair, "time_limit": first} | more.of(opacity))
     earned, others = expected_return(problem, acting), proven_others(problem, acting)
     rest = None if time_limit is None else clock.left
-    pairs = pair_values(problem, acting, method, sequences=sequences, seed=seed, time_limit=rest)
+    asked["time_limit"] = rest
+    pairs = pair_values(problem, acting, **asked | more.of(pair_values))
     given = shown_return_given_secret(problem, acting, pair)
     limits = gates(hidden, min_opacity, max_leakage)
     document: Document = {
@@ -149,24 +155,22 @@ def measure(
         document["constraints"] = [encoded(one) for one in others]
     if pairs:
         document["pairs"] = [encoded(one) for one in pairs]
-    found = None
+    found, shown = None, listing(**more.of(listing))
     if details:
-        from ..measure.measures import quantities
-
-        found = quantities(
-            problem,
-            acting,
-            pair=pair,
-            gain=None if gain is None else read_gain(gain),
-            orders=order or (0.5, 2.0),
-            top=top,
-            sequences=sequences,
-            seed=seed,
-            time_limit=time_limit,
-        )
+        own: dict[str, Any] = {"seed": seed, "pair": pair, "top": _TOP, "time_limit": time_limit} | more.of(quantities)
+        if shown.gain is not None:
+            own["gain"] = read_gain(shown.gain)
+        found = quantities(problem, acting, **own)
         watching = problem.only(pair).observer
-        document["details"] = _details(problem, acting, pair, found, by)
-        document["details"]["recommendations"] = _recommendations(watching, document["details"], found, by)
+        document["details"] = _details(problem, acting, pair, found, shown.by)
+        document["details"]["recommendations"] = _recommendations(watching, document["details"], found, shown.by)
+    attacked_runs = None
+    if attacked:
+        believed = assumed(**against.of(assumed))
+        own = {"seed": seed, "pair": pair, "traces": 0, "time_limit": time_limit} | against.of(play)
+        own["observer_believes"] = None if believed is None else open_policy(problem, believed)
+        attacked_runs = play(problem, acting, **own)
+        document["attack"] = attack_document(attacked_runs)
     if limits:
         document["gates"] = [one.document() for one in limits]
     if as_json:
@@ -176,10 +180,30 @@ def measure(
         _show_measured(document, hidden, facts, None if given is None else given.fact())
         if found is not None:
             source = "sensor" if problem.only(pair).observer.sensors else "observation"
-            _show_details(document["details"], found, by, source)
+            _show_details(document["details"], found, shown.by, source)
+        if attacked_runs is not None:
+            print()
+            print_attack(attacked_runs)
         for one in limits:
             print(one.text)
     stop(SOLVED if all(one.met for one in limits) else GATE_MISSED)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """How the worst sequences are listed, and the gains of an observer's actions."""
+
+    by: By
+    gain: str | None
+
+
+def listing(*, by: By = "leaked_bits", gain: str | None = None) -> Listing:
+    """`by`: leaked_bits, gain_bits or posterior; `gain`: a CSV file."""
+    from ..common.errors import InputError
+
+    if by not in get_args(By):
+        raise InputError("--set", [f"measure.by={by}: expected one of {', '.join(get_args(By))}"])
+    return Listing(by, gain)
 
 
 def open_measured(
@@ -195,7 +219,7 @@ def open_measured(
     return Opened(problem_of_model(open_model(text, options), secret, changes), text, changes=changes)
 
 
-def read_gain(path: Path) -> "np.ndarray":
+def read_gain(path: str) -> "np.ndarray":
     """The gain matrix of a CSV file."""
     import numpy as np
 
@@ -208,7 +232,7 @@ def read_gain(path: Path) -> "np.ndarray":
         raise ModelFileError(path, f"{error}: expected rows of numbers separated by commas") from None
 
 
-def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities", by: str) -> Document:
+def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities", by: By) -> Document:
     from ..common.errors import TooLargeError
     from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
     from ..report.leaking import find_sure
@@ -251,7 +275,7 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
     return document
 
 
-def _recommendations(observer: "Observer", document: Document, found: "Quantities", by: str) -> list[str]:
+def _recommendations(observer: "Observer", document: Document, found: "Quantities", by: By) -> list[str]:
     """What follows from the details, one sentence each."""
     import numpy as np
 
@@ -284,7 +308,7 @@ def _show_measured(
     )
 
 
-def _show_details(document: Document, found: "Quantities", by: str, source: str) -> None:
+def _show_details(document: Document, found: "Quantities", by: By, source: str) -> None:
     print()
     rows = [
         [name, one.prior, _with_error(one.posterior, one.std_error), "" if bits is None else _with_error(bits, error)]
@@ -330,8 +354,3 @@ def _show_details(document: Document, found: "Quantities", by: str, source: str)
 
 def _with_error(value: float, error: float) -> str:
     return f"{value:.6g} ± {error:.2g}" if error else f"{value:.6g}"
-
-
-def event_text(event: str | Sequence[str]) -> str:
-    """An event in the form that `veil observe` reads."""
-    return event if isinstance(event, str) else ",".join(event)

@@ -5,17 +5,18 @@ from typing import Annotated
 
 import typer
 
-from .changes import with_changes
 from .convert import convert_file
+from .options import with_changes
 from .shared import JsonOption, ReadOption, guarded, print_json, write_text
 
+_STUDY = "study"
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
 
 
 def _complete_origin(incomplete: str) -> list[str]:
     from .. import gallery
 
-    return [name for name in (*gallery.STARTERS, *gallery.names()) if name.startswith(incomplete)]
+    return [name for name in (*gallery.STARTERS, _STUDY, *gallery.names()) if name.startswith(incomplete)]
 
 
 @guarded
@@ -29,31 +30,41 @@ def new(
         typer.Option(
             "--from",
             metavar="ORIGIN",
-            help="A commented starter: grid (drawn), graph (named states) or file (a model file); or a problem of the"
-            " gallery, as veil show gallery lists them.",
+            help="A commented starter: grid (drawn), graph (named states), file (a model file), or study (many runs); or a"
+            " problem of the gallery, as veil show gallery lists them.",
             autocompletion=_complete_origin,
         ),
     ] = "grid",
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a scenario file to start from; you can solve it without changes.
+    """Write a scenario file, or the file of a study, to start from; it can be solved or run without changes.
 
     Example: veil new patrol
 
     Example: veil new office --from office-patrol
     """
+    from importlib.resources import files
+
     from ..formats import gallery
 
     started = origin in gallery.STARTERS
     words = name or ("scenario" if started else origin)
     path = Path(words if words.endswith(".toml") else f"{words}.toml")
-    text = gallery.starter(origin, path.stem[:200]) if started else gallery.scenario_text(origin)
+    if origin == _STUDY:
+        text = files("veil.study").joinpath("starter.toml").read_text("utf-8").replace("NAME", path.stem)
+    else:
+        text = gallery.starter(origin, path.stem[:200]) if started else gallery.scenario_text(origin)
     write_text(path, text, force=force)
     if as_json:
         print_json({"file": str(path), "from": origin})
         return
-    print(f"written to {path}: edit it, look at it with veil inspect {path}, solve it with veil solve {path}")
+    if origin == _STUDY:
+        print(
+            f"written to {path}: edit it, count its runs with veil study {path} --dry-run, run it with veil study {path}"
+        )
+    else:
+        print(f"written to {path}: edit it, look at it with veil inspect {path}, solve it with veil solve {path}")
 
 
 @guarded
@@ -81,7 +92,7 @@ def convert(
 ) -> None:
     """Convert a model between formats, a model into a scenario, or a policy into text and back, by the file extensions.
 
-    Example: veil convert tiger.pomdp tiger.toml --secret 'state=tiger-left' --horizon 6
+    Example: veil convert tiger.pomdp tiger.toml --secret 'state=tiger-left' --set horizon=6
     """
     done = convert_file(source, target, secret=secret, changes=changes, scenario=scenario, options=option, force=force)
     if as_json:

@@ -1,4 +1,4 @@
-"""`veil observe`, `veil simulate` and `veil attack`: a policy as the observer sees it."""
+"""`veil observe` and `veil simulate`: a policy as the observer sees it."""
 
 import json
 import sys
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Required, TypedDict
 
 import typer
 
-from .changes import with_changes
-from .measure import event_text
+from .options import with_changes
 from .shared import (
     BAD_INPUT,
     INTERRUPTED,
@@ -19,6 +18,7 @@ from .shared import (
     PolicyArgument,
     ScenarioArgument,
     SeedOption,
+    event_text,
     guarded,
     open_policy,
     open_scenario,
@@ -31,7 +31,7 @@ from .shared import (
 if TYPE_CHECKING:
     from ..common.checks import Names
     from ..engine.filter import ObserverFilter
-    from ..measure.attack_result import Attack, Event
+    from ..measure.attack_result import Event
     from ..policy.policy import Policy
     from ..problem.problem import Problem
 
@@ -69,8 +69,7 @@ def observe(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
     pair: PairOption = "own",
-    as_lines: Annotated[bool, typer.Option("--jsonl", help="Print one JSON document per line.")] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document for each line.")] = False,
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
@@ -87,15 +86,14 @@ def observe(
 
     opened = open_scenario(scenario, changes)
     observer = ObserverFilter(opened.problem, open_policy(opened.problem, policy), pair=pair)
-    tell: _Lines | _JsonLines | _Json = _Json(observer) if as_json else _JsonLines() if as_lines else _Lines(observer)
+    tell: _Lines | _JsonLines = _JsonLines() if as_json else _Lines(observer)
     code = SOLVED
     try:
         for step in _steps(observer):
             code = code if step.get("understood", True) else BAD_INPUT
             tell.step(step)
-    except KeyboardInterrupt:  # the usual way to stop; the document is completed first
+    except KeyboardInterrupt:  # the usual way to stop
         code = INTERRUPTED
-    tell.end()
     stop(code)
 
 
@@ -168,9 +166,6 @@ class _Lines:
         shown = [f"{value:.6f}".ljust(width) for value, width in zip(values, self._columns, strict=True)]
         self._say("-" if step["time"] is None else str(step["time"]), seen, shown)
 
-    def end(self) -> None:
-        """Nothing to complete."""
-
     def _say(self, time: str, seen: str, rest: Iterable[str]) -> None:
         print(f"{time:>4}  {seen:<{self._width}}  {'  '.join(f'{text:<8}' for text in rest)}".rstrip(), flush=True)
 
@@ -181,26 +176,6 @@ class _JsonLines:
     def step(self, step: Step) -> None:
         """Print it."""
         print(json.dumps(step, ensure_ascii=False, allow_nan=False), flush=True)
-
-    def end(self) -> None:
-        """Nothing to complete."""
-
-
-class _Json:
-    """One JSON document for the whole input, printed line by line."""
-
-    def __init__(self, observer: "ObserverFilter"):
-        self._separator = ""
-        print('{"secret_values": ' + json.dumps(list(observer.values), ensure_ascii=False) + ', "steps": [', flush=True)
-
-    def step(self, step: Step) -> None:
-        """Add it to the list."""
-        print(self._separator + json.dumps(step, ensure_ascii=False, allow_nan=False), end="", flush=True)
-        self._separator = ",\n"
-
-    def end(self) -> None:
-        """Close the document."""
-        print("\n]}", flush=True)
 
 
 @guarded
@@ -291,67 +266,3 @@ def _runs_csv(played: list[Run]) -> str:
         for time, column in enumerate(columns):
             lines.writerow([number, time, *(csv_cell(text) for text in (*column, run["secret"]))])
     return text.getvalue()
-
-
-@guarded
-@with_changes
-def attack(
-    scenario: ScenarioArgument,
-    policy: PolicyArgument,
-    pair: PairOption = "own",
-    episodes: Annotated[int, typer.Option(min=2, help="Number of simulated runs.")] = 10_000,
-    believes: Annotated[
-        str | None,
-        typer.Option(metavar="POLICY", help="The policy that the observer assumes.", show_default="the true one"),
-    ] = None,
-    seed: SeedOption = 0,
-    bins: Annotated[int, typer.Option(min=1, help="Number of bins in the calibration table.")] = 10,
-    traces: Annotated[int, typer.Option(min=0, help="Number of runs to print in full.")] = 0,
-    time_limit: Annotated[float | None, typer.Option(min=0, help="Time limit in seconds.", show_default=False)] = None,
-    as_json: JsonOption = False,
-    *,
-    changes: tuple[str, ...] = (),
-) -> None:
-    """Run the best inference attack on the secret against simulated runs, and report how often it is correct.
-
-    Example: veil attack patrol.toml patrol-result --episodes 2000 --believes uniform
-    """
-    from .. import attack as play
-
-    problem = open_scenario(scenario, changes).problem
-    acting = open_policy(problem, policy)
-    believed = None if believes is None else open_policy(problem, believes)
-    found = play(
-        problem,
-        acting,
-        episodes,
-        pair=pair,
-        observer_believes=believed,
-        seed=seed,
-        bins=bins,
-        traces=traces,
-        time_limit=time_limit,
-    )
-    if as_json:
-        print_json(_attack_document(found))
-        return
-    print(found.summary())
-    if found.calibration:
-        rows = [[f"{one.low:.2f} … {one.high:.2f}", one.count, one.claimed, one.achieved] for one in found.calibration]
-        print_table(["claimed confidence", "runs", "claimed", "achieved"], rows)
-    for number, trace in enumerate(found.traces):
-        rows = [
-            [event_text(event), *map(float, row)]
-            for event, row in zip(trace.observations, trace.posterior[-len(trace.observations) :], strict=False)
-        ]
-        print_table(["observation", *found.secret_values], rows, title=f"run {number}: truth {trace.truth}")
-
-
-def _attack_document(found: "Attack") -> dict[str, object]:
-    from dataclasses import asdict
-
-    from ..formats.results.document import encoded
-
-    document = asdict(found) | {"opacity": encoded(found.opacity)}
-    names = ("error", "cross_entropy_bits", "exact_cross_entropy_bits", "expected_calibration_error")
-    return document | {name: getattr(found, name) for name in names}

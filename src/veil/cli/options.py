@@ -1,7 +1,9 @@
-"""Flags from declared options: a command takes every option of the solver that has a flag, with its type, range and help."""
+"""Flags from declared options, and `--set` for everything else: keys of the scenario and keywords of the functions called."""
 
+import functools
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +19,7 @@ _WRITTEN = {
     "memory": " Written markov, timed, history, states:K, observations:K, controller:N, mixture:K, or with the name of a"
     " package's memory; finite memories may end in +clock or -clock.",
     "start": " Written as POLICY: a policy file, a result folder, or the word uniform.",
+    "checkpoint": " If the file is there, the search continues from it.",
 }
 
 
@@ -46,8 +49,6 @@ def _flag(option: Setting, *, methods: bool) -> inspect.Parameter:
     form: Any = Literal[option.choices] if option.choices else _FORMS.get(option.kind, str)
     only = f" Methods: {', '.join(about.methods)}." if about.methods and methods else ""
     default = option.default_text
-    if option.kind == "switch":
-        default = option.flag.split("/")[0 if option.default else 1].removeprefix("--")
     described = typer.Option(
         option.flag,
         help=about.help + _WRITTEN.get(option.name, "") + only,
@@ -57,3 +58,90 @@ def _flag(option: Setting, *, methods: bool) -> inspect.Parameter:
     )
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(option.name, kind, default=None, annotation=Annotated[form | None, described])
+
+
+_Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A value that replaces the one in the scenario, such as horizon=20 or min_return=80%; an empty one removes the"
+        " key. Repeatable.",
+        show_default=False,
+    ),
+]
+
+
+def with_changes(command: Callable[..., None]) -> Callable[..., None]:
+    """A decorator: the command's keyword `changes` holds the texts `KEY=VALUE` of the flag `--set`, which it gains."""
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "changes"]
+    rest = [one for one in own if one.kind is one.VAR_KEYWORD]
+    flag = inspect.Parameter("set_", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Set)
+
+    @functools.wraps(command)
+    def wrapped(*arguments: object, set_: list[str] | None = None, **named: Any) -> None:
+        command(*arguments, **named, changes=tuple(set_ or ()))
+
+    signature = inspect.Signature([*(one for one in own if one not in rest), flag, *rest])
+    wrapped.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]  # typer reads both
+    wrapped.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+    return wrapped
+
+
+class Further:
+    """What `--set COMMAND.NAME=VALUE` gives: keywords of the functions that a command calls, each declared by its function.
+
+    **Attributes:** `changes`: the other texts `KEY=VALUE`, which are about the scenario.
+
+    **Raises:** `InputError` for a name that none of the functions has, and for a value of another type than its default.
+    """
+
+    def __init__(self, command: str, changes: Sequence[str], *functions: Callable[..., object]):
+        from ..common.errors import InputError
+        from ..common.settings import unknown
+        from ..formats.scenario.changes import read_change
+
+        own = [text for text in changes if text.startswith(f"{command}.")]
+        self.changes = tuple(text for text in changes if text not in own)
+        self._given = {".".join(place[1:]): value for place, value in map(read_change, own)}
+        known = {name: default for function in functions for name, default in _plain(function).items()}
+        wrong = unknown(self._given, known)
+        wrong += [
+            f"{command}.{name}={value}: expected {words}"
+            for name, value in self._given.items()
+            if name in known and (words := _unlike(value, known[name]))
+        ]
+        if wrong:
+            raise InputError("--set", wrong)
+
+    def of(self, function: Callable[..., object]) -> dict[str, Any]:
+        """The keywords of one function that are given."""
+        known = _plain(function)
+        return {name: value for name, value in self._given.items() if name in known}
+
+
+def _plain(function: Callable[..., object]) -> Mapping[str, object]:
+    """The keywords of a function with a default that can be written on a command line."""
+    listed = inspect.signature(function).parameters.values()
+    return {
+        one.name: one.default
+        for one in listed
+        if isinstance(one.default, (int, float, str, tuple)) or _may_be_none(one)
+    }
+
+
+def _may_be_none(one: inspect.Parameter) -> bool:
+    return (
+        one.default is None and re.search(r"\b(int|float|str)\b", inspect.formatannotation(one.annotation)) is not None
+    )
+
+
+def _unlike(value: object, default: object) -> str:
+    """What was expected in place of a value, by the default; empty if it fits."""
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(default, int):
+        return "" if type(value) in (int, str) else "a whole number"
+    if isinstance(default, float):
+        return "" if type(value) in (int, float) else "a number"
+    return ""

@@ -1,4 +1,4 @@
-"""What a long command reports meanwhile: a line on a terminal, log lines with `-v`, and a heartbeat without a terminal."""
+"""What a long command reports meanwhile: a line on a terminal, a heartbeat without one."""
 
 import contextlib
 import sys
@@ -15,18 +15,14 @@ if TYPE_CHECKING:
     from ..common.clock import Progress, ProgressOption
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log lines on standard error, one per second.")]
-# A log of a night has a thousand lines; schedulers that end silent jobs wait for minutes.
-_LOG_SECONDS, _HEARTBEAT_SECONDS = 1.0, 30.0
+_HEARTBEAT_SECONDS = 30.0  # a log of a night has a thousand lines; schedulers that end silent jobs wait for minutes
 
 
 @contextlib.contextmanager
-def reported(*, quiet: bool, verbose: bool) -> "Iterator[ProgressOption]":
+def reported(*, quiet: bool) -> "Iterator[ProgressOption]":
     """The value of `progress` for a search, by the flags and by whether standard error is a terminal."""
     if quiet:
         yield False
-    elif verbose:
-        yield Log(_LOG_SECONDS)
     elif sys.stderr is not None and sys.stderr.isatty():
         yield None
     else:
@@ -35,7 +31,7 @@ def reported(*, quiet: bool, verbose: bool) -> "Iterator[ProgressOption]":
 
 
 class Log:
-    """A function for `progress` that writes a line for each phase of a search, and at most one every few seconds."""
+    """A function for `progress` that writes at most one line every few seconds."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic):
         self._every, self._now = seconds, now
@@ -44,9 +40,8 @@ class Log:
 
     def __call__(self, news: "Progress") -> None:
         """Take in a report."""
-        changed = self._news is not None and news.phase != self._news.phase and self._every <= _LOG_SECONDS
         self._news = news
-        if changed or self._now() - self._last >= self._every:
+        if self._now() - self._last >= self._every:
             self.write()
 
     def write(self) -> None:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..common.rounding import lower_text, upper_text
-from .changes import with_changes
-from .progress import QuietOption, VerboseOption, reported
+from .options import Further, with_changes
+from .progress import QuietOption, reported
 from .shared import (
     JsonOption,
     PolicyArgument,
@@ -23,6 +23,7 @@ from .shared import (
 
 PROBLEM_FILE, POLICY_FILE = "problem.bin", "policy.safetensors"
 CONFIDENCE_LABEL = "with confidence"
+_CONFIDENCE = 1 - 1e-6  # of all statistical claims together, as veil.verify has it
 
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
@@ -41,26 +42,15 @@ def certify(
         Path, typer.Option("--output", "-o", help="File to write; its arrays go in a second file beside it.")
     ] = Path("certificate.json"),
     time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
-    gap: Annotated[float, typer.Option(min=0, help="Stop when the bounds are this close, in bits.")] = 1e-3,
-    goal: Annotated[
-        Literal["opaque", "transparent"], typer.Option(help="Whether the policy should conceal or reveal the secret.")
-    ] = "opaque",
-    hide: Annotated[
-        str | None,
-        typer.Option(
-            help="Pairs, separated by commas; the bounds are about the smallest opacity among them.",
-            show_default="that of the scenario",
-        ),
-    ] = None,
     quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
     """Prove a lower bound on what a policy hides, and an upper bound over all policies with the same threshold.
 
-    `veil verify` checks the file from the scenario and the policy alone.
+    `veil verify` checks the file from the scenario and the policy alone. Of the scenario's table [solve] it uses goal and hide,
+    the pairs whose least is proven. --set certify.gap=BITS: it stops when the bounds are this close, 0.001 by default.
 
     Example: veil certify patrol.toml patrol-result -o proof.json
     """
@@ -68,11 +58,17 @@ def certify(
     from ..problem.pairs import OWN
     from ..proof.certify import certify as issue
 
-    opened = open_scenario(scenario, changes)
+    more = Further("certify", changes, issue)
+    opened = open_scenario(scenario, more.changes)
     acting = open_policy(opened.problem, policy)
-    aim = hide or (str(opened.settings.get("hide", OWN)) if goal == "opaque" else OWN)
-    with reported(quiet=quiet or (as_json and not verbose), verbose=verbose) as progress:
-        certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, hide=aim, progress=progress)
+    goal = opened.settings.get("goal", "opaque")
+    aim = {
+        "goal": goal,
+        "hide": opened.settings.get("hide", OWN) if goal == "opaque" else OWN,
+        "time_limit": time_limit,
+    }
+    with reported(quiet=quiet or as_json) as progress:
+        certificate = issue(opened.problem, acting, progress=progress, **aim | more.of(issue))
     certificate.save(output)
     if as_json:
         own = {"file": str(output), "feasible": certificate.feasible, "threshold": certificate.threshold}
@@ -93,37 +89,23 @@ def certify(
 @guarded
 @with_changes
 def verify(
-    place: Annotated[
-        str, typer.Argument(metavar="DIR|FILE", help="A result folder, or a certificate file.", show_default=False)
-    ],
-    scenario: Annotated[
-        str | None,
-        typer.Option(help="The scenario of the certificate.", show_default="the problem in the result folder"),
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option(help="The policy of the certificate.", show_default="that of the result folder")
-    ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Joint confidence of all statistical claims.", show_default="1 − 1e-6"),
-    ] = 1 - 1e-6,
-    sequences: Annotated[
-        int | None,
-        typer.Option(
-            min=2, help="Number of sequences to draw for a statistical claim.", show_default="those of the claim"
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RESULT | SCENARIO RESULT | SCENARIO POLICY CERTIFICATE",
+            help="A result folder, also with a scenario to compare it with; or scenario, policy and certificate file.",
+            show_default=False,
         ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the draws, to repeat a run.", show_default="fresh randomness")
-    ] = None,
+    ],
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
     """Check a certificate from the arrays of the problem and the policy; nothing in the certificate is trusted.
 
-    A result folder is complete, so you can check it anywhere. The output says whether its scenario is still there and
-    unchanged.
+    A result folder is complete, so that it can be checked anywhere. The output says whether the scenario that it came from is
+    still there and unchanged. --set verify.NAME=VALUE gives options of veil.verify about statistical claims: confidence (of all
+    together), sequences (drawn for each) and seed (to repeat the draws, which are otherwise fresh).
 
     Exit codes: 0 the certificate holds, 5 it does not hold, 2 it could not be checked (a file is missing or cannot be read).
 
@@ -135,15 +117,17 @@ def verify(
     from ..proof.verify import check_scenario, verify_files
     from ..proof.verify import verify as check
 
-    parts = _parts(place, scenario, policy)
-    draws = Draws(max(1e-300, 1 - confidence), sequences, seed)
+    more = Further("verify", changes, check)
+    changes, drawn = more.changes, more.of(check)
+    parts = _parts(places)
+    draws = Draws(max(1e-300, 1 - drawn.get("confidence", _CONFIDENCE)), drawn.get("sequences"), drawn.get("seed"))
     certificate = Certificate.load(parts.certificate)
     found = verify_files(certificate, parts.record, Path(parts.policy), draws=draws) if parts.has_record else None
     problem = parts.problem(changes)
     if problem is not None:
         acting = _acting(problem, parts)
         check_scenario(certificate, problem, acting)
-        found = found or check(certificate, problem, acting, confidence=confidence, sequences=sequences, seed=seed)
+        found = found or check(certificate, problem, acting, **drawn)
         if parts.result is not None:
             check_document(parts.result, certificate, found, problem, acting)
     elif parts.result is not None:
@@ -247,7 +231,7 @@ class _Parts:
         if SCENARIO not in self.result.document.files and self.has_record:
             return None
         if not (self.result.folder / SCENARIO).is_file():
-            raise InputError(str(self.result.folder), [f"it has no {SCENARIO}: give the scenario with --scenario"])
+            raise InputError(str(self.result.folder), [f"it has no {SCENARIO}: name the scenario before it"])
         if self.result.problem_differs:
             raise CertificateError(f"{SCENARIO}: it is not the problem of this result")
         return self.result.problem
@@ -296,11 +280,16 @@ def _delayed(certificate: "Certificate", found: "Verification") -> str | None:
     return f"without seeing the current observation at most {high} bits (recomputed: {again})"
 
 
-def _parts(place: str, scenario: str | None, policy: str | None) -> _Parts:
+def _parts(places: list[str]) -> _Parts:
     """What is to be verified. A result folder has all of its parts, a certificate alone only itself."""
     from ..common.errors import InputError
     from ..formats.results.folder import CERTIFICATE, DOCUMENT, read_result
 
+    if len(places) > 3:
+        raise InputError("verify", [f"found {len(places)} arguments, expected at most SCENARIO POLICY CERTIFICATE"])
+    place = places[-1]
+    scenario = places[0] if len(places) > 1 else None
+    policy = places[1] if len(places) > 2 else None
     path, result = Path(place), None
     if not path.exists():
         raise InputError(place, ["not found, expected a result folder or a certificate file"])
@@ -310,13 +299,13 @@ def _parts(place: str, scenario: str | None, policy: str | None) -> _Parts:
             why = result.document.certificate_note
             raise InputError(place, [f"this result has no certificate ({why}): create one with veil certify"])
         path = result.certificate
-    elif path.name == CERTIFICATE and (path.parent / DOCUMENT).exists() and (scenario is None or policy is None):
+    elif path.name == CERTIFICATE and (path.parent / DOCUMENT).exists() and policy is None:
         result = read_result(path.parent, check_files=False)
     if result is not None:
         return _Parts(path, result, scenario, policy or result.folder / POLICY_FILE)
-    missing = [name for name, value in (("--scenario", scenario), ("--policy", policy)) if value is None]
-    if missing:
-        words = f"a certificate file does not contain the scenario and the policy: give {' and '.join(missing)}"
+    if policy is None:
+        words = (
+            "a certificate file does not contain the scenario and the policy: veil verify SCENARIO POLICY CERTIFICATE"
+        )
         raise InputError(place, [words])
-    assert policy is not None
     return _Parts(path, None, scenario, policy)

@@ -1,11 +1,11 @@
 """`veil queries`: what an observer that chooses where to look is left with at least, and a plan of its queries."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .changes import with_changes
+from .options import Further, with_changes
 from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
 
 
@@ -13,26 +13,31 @@ from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario
 @with_changes
 def queries(
     scenario: ScenarioArgument,
-    time_limit: Annotated[float, typer.Option(help="Seconds.")] = 60.0,
-    price: Annotated[float, typer.Option(help="Bits that one unit of cost counts.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of drawn runs.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="Write the plan as a policy to this file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the plan as a policy to this file.", show_default=False)
+    ] = None,
+    time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
     *,
     as_json: JsonOption = False,
     changes: tuple[str, ...] = (),
 ) -> None:
     """Bound what an observer that chooses its queries can learn, and find a plan; for scenarios with [querying].
 
+    --set queries.NAME=VALUE gives further options of veil.best_queries, such as price, the bits that one unit of what queries
+    cost counts, and seed.
+
     Exit codes: 0 done, 2 bad input.
 
-    Example: veil queries gallery:camera-guard --time-limit 20 --save plan.safetensors
+    Example: veil queries gallery:camera-guard --time-limit 20 -o plan.safetensors
     """
     from .. import best_queries
 
-    problem = open_scenario(scenario, changes).problem
-    found = best_queries(problem, time_limit=time_limit, price=price, seed=seed)
-    if save is not None:
-        found.policy.save(save)
+    more = Further("queries", changes, best_queries)
+    problem = open_scenario(scenario, more.changes).problem
+    asked: dict[str, Any] = {"time_limit": time_limit}
+    found = best_queries(problem, **asked | more.of(best_queries))
+    if output is not None:
+        found.policy.save(output)
     if as_json:
         names = ("lower", "upper", "how", "floor", "greedy", "blind", "nodes", "seconds")
         print_json({"format": "veil-queries-1"} | {name: getattr(found, name) for name in names})

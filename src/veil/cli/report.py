@@ -2,19 +2,20 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .changes import with_changes
+from .options import Further, with_changes
 from .progress import QuietOption
 from .shared import (
     GALLERY,
     JsonOption,
     PairOption,
-    SeedOption,
+    complete_policy,
     complete_scenario,
     guarded,
+    is_result,
     open_policy,
     open_recorded,
     open_scenario,
@@ -22,6 +23,8 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..planning.solution import Solution
     from ..problem.problem import Problem
     from ..report.answer import Answer
@@ -31,15 +34,8 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 CURVE = "frontier.json"
-_ENDINGS = ("pdf", "png", "svg")
 _SHARE = 0.5  # of the time that is left, for measuring and for the frontier
 _MOMENT = 0.01  # seconds that each part has at least
-
-
-def _folder(ending: str) -> object:
-    return typer.Option(
-        f"--{ending}", metavar="DIR", help=f"Folder to write the figures to, as {ending}.", show_default=False
-    )
 
 
 @guarded
@@ -49,7 +45,7 @@ def report(
         str,
         typer.Argument(
             metavar="RESULT|SCENARIO",
-            help="A result folder, written by veil solve; or a scenario, with POLICY.",
+            help="A result folder, written by veil solve; the folder of a study; or a scenario, with POLICY.",
             show_default=False,
             autocompletion=complete_scenario,
         ),
@@ -58,8 +54,9 @@ def report(
         str | None,
         typer.Argument(
             metavar="[POLICY]",
-            help="Measure this policy in the scenario, without a search: a file, a result folder, or uniform.",
+            help="A policy to measure in the scenario, without a search: a file, a result folder, or uniform.",
             show_default=False,
+            autocompletion=complete_policy,
         ),
     ] = None,
     pair: PairOption = "own",
@@ -72,9 +69,6 @@ def report(
             show_default="report.html in the folder, or SCENARIO-report.html",
         ),
     ] = None,
-    scenario: Annotated[
-        str | None, typer.Option(help="The scenario that was solved.", show_default="as recorded in the result")
-    ] = None,
     frontier: Annotated[
         Path | None,
         typer.Option(
@@ -85,58 +79,78 @@ def report(
         int | None,
         typer.Option(min=2, max=1000, help="Compute the frontier with this number of points.", show_default=False),
     ] = None,
-    runs: Annotated[int, typer.Option(min=2, max=24, help="Number of sampled runs to show.")] = 6,
-    sequences: Annotated[int, typer.Option(min=1, max=200, help="Number of revealing sequences to list.")] = 12,
-    seed: SeedOption = 0,
     time_limit: Annotated[
         float | None,
         typer.Option(
             min=0, help="Time limit in seconds; what does not fit is estimated or left out.", show_default=False
         ),
     ] = None,
-    pdf: Annotated[Path | None, _folder("pdf")] = None,
-    png: Annotated[Path | None, _folder("png")] = None,
-    svg: Annotated[Path | None, _folder("svg")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder to write the figures to.", show_default=False)
+    ] = None,
+    ending: Annotated[Literal["pdf", "png", "svg"], typer.Option("--format", help="Format of the figures.")] = "pdf",
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
-    """Write a self-contained HTML page about a result, or about any policy in a scenario, and figures on request.
+    """Write a self-contained HTML page about a result, about any policy in a scenario, or about a study, and figures.
 
-    Example: veil report patrol-result --points 10 --pdf figures
+    --set report.NAME=VALUE gives the number of sampled runs that are shown (runs, 6), the number of revealing sequences
+    (sequences, 12), the seed, and for a study the column that its figures are of (quantity, bits).
+
+    Example: veil report patrol-result --points 10 --figures figures
 
     Example: veil report patrol.toml uniform
     """
     from ..common.clock import Clock
     from ..report.html import write_report
+    from ..study.page import write_study_report
 
     clock = Clock(time_limit)
+    more = Further("report", changes, write_report, write_study_report)
 
     def left(share: float = 1.0) -> float | None:
         return None if time_limit is None else max(share * clock.left, _MOMENT)
 
+    if policy is None and is_study(subject):
+        from ..study.table import StudyResult
+
+        _tell(write_study_report(StudyResult(Path(subject)), **more.of(write_study_report)), as_json)
+        return
+    shown = more.of(write_report)
+    seed = shown.get("seed", 0)
     if policy is None:
-        problem, answer, place, folder = _of_result(subject, scenario, changes, pair)
+        problem, answer, place, folder = _of_result(subject, more.changes, pair)
     else:
-        problem, answer, place, folder = _of_policy(subject, policy, scenario, changes, pair, seed, left(_SHARE))
+        problem, answer, place, folder = _of_policy(subject, policy, more.changes, pair, seed, left(_SHARE))
     place = place if output is None else output
     curve = _curve(folder, problem, answer.solution, frontier, points, left(_SHARE), quiet=quiet or as_json)
-    write_report(place, problem, answer, frontier=curve, runs=runs, sequences=sequences, seed=seed, time_limit=left())
+    write_report(place, problem, answer, **shown | {"frontier": curve, "time_limit": left()})
     written = [place]
-    for ending, folder in zip(_ENDINGS, (pdf, png, svg), strict=True):
-        if folder is not None:
-            from ..report.figures import write_figures
+    if figures is not None:
+        from ..report.figures import write_figures
 
-            written += write_figures(folder, ending, problem, answer, frontier=curve, seed=seed)
+        written += write_figures(figures, ending, problem, answer, frontier=curve, seed=seed)
+    _tell(written, as_json)
+
+
+def _tell(written: "Sequence[Path]", as_json: bool) -> None:
     if as_json:
-        print_json({"report": str(place), "files": [str(path) for path in written]})
+        print_json({"report": str(written[0]), "files": [str(path) for path in written]})
         return
     for path in written:
         print(f"wrote {path}")
 
 
-def _of_result(subject: str, scenario: str | None, changes: tuple[str, ...], pair: str) -> "_Subject":
+def is_study(text: str) -> bool:
+    """Whether a text names the folder of a study."""
+    from ..study.folder import MANIFEST
+
+    return (Path(text) / MANIFEST).is_file()
+
+
+def _of_result(subject: str, changes: tuple[str, ...], pair: str) -> "_Subject":
     """The answer of a result folder, and where its page goes."""
     from ..common.errors import InputError
     from ..formats.results.folder import read_result
@@ -148,27 +162,25 @@ def _of_result(subject: str, scenario: str | None, changes: tuple[str, ...], pai
     if pair != OWN:
         raise InputError("report", ["--pair is for a policy in a scenario; the page of a result lists its pairs"])
     found = read_result(subject)
-    problem = open_recorded(found, scenario, changes)
+    problem = open_recorded(found, changes)
     return problem, make_answer(problem, found), found.folder / REPORT, found.folder
 
 
 def _of_policy(
-    subject: str,
-    policy: str,
-    scenario: str | None,
-    changes: tuple[str, ...],
-    pair: str,
-    seed: int,
-    time_limit: float | None,
+    subject: str, policy: str, changes: tuple[str, ...], pair: str, seed: int, time_limit: float | None
 ) -> "_Subject":
-    """The answer about a policy that is measured in a scenario, and where its page goes."""
+    """The answer about a policy in a scenario, and where its page goes; with its proof if it is a result of this problem."""
     from ..common.errors import InputError
+    from ..formats.results.folder import read_result
+    from ..problem.fingerprint import fingerprint
     from ..problem.pairs import OWN
-    from ..report.answer import audit
+    from ..report.answer import audit, make_answer
 
-    if scenario is not None:
-        raise InputError("report", ["--scenario is for result folders: the scenario is the first argument"])
     problem = open_scenario(subject, changes).problem
+    if pair == OWN and is_result(policy):
+        found = read_result(policy)
+        if found.document.problem.fingerprint == fingerprint(problem):
+            return problem, make_answer(problem, found), found.folder / REPORT, found.folder
     name = subject.removeprefix(GALLERY) if subject.startswith(GALLERY) else Path(subject).stem
     acting = open_policy(problem, policy)
     if pair != OWN and acting.needs_observations:

@@ -44,7 +44,8 @@ def complete_scenario(incomplete: str) -> list[str]:
     return known + _paths(incomplete, (".toml",))
 
 
-def _complete_policy(incomplete: str) -> list[str]:
+def complete_policy(incomplete: str) -> list[str]:
+    """Completions: policy files, folders, and the word uniform."""
     known = ["uniform"] if "uniform".startswith(incomplete) else []
     from ..formats.registry import suffixes
 
@@ -69,7 +70,7 @@ ScenarioArgument = Annotated[
     str,
     typer.Argument(
         metavar="SCENARIO",
-        help="A scenario file (.toml), or gallery:NAME.",
+        help="A scenario file (.toml), gallery:NAME, or a result folder.",
         show_default=False,
         autocompletion=complete_scenario,
     ),
@@ -80,7 +81,7 @@ PolicyArgument = Annotated[
         metavar="POLICY",
         help="A policy file, a result folder, or the word uniform.",
         show_default=False,
-        autocompletion=_complete_policy,
+        autocompletion=complete_policy,
     ),
 ]
 PairOption = Annotated[
@@ -131,21 +132,27 @@ class Opened:
 
 
 def open_scenario(text: str, changes: Sequence[str] = ()) -> Opened:
-    """The scenario of a file, or of the gallery where the text is `gallery:NAME`; `changes` as `--set` gives them."""
+    """The scenario of a file, of a result folder, or of the gallery if the text is `gallery:NAME`; `changes` of `--set`."""
     from .. import gallery
+    from ..formats.results.scenario import SCENARIO
 
     if not text.startswith(GALLERY) and is_model_file(text):
         raise no_scenario(text)
-    found = gallery.open_scenario(text, changes)
+    found = gallery.open_scenario(os.path.join(text, SCENARIO) if is_result(text) else text, changes)
     return Opened(found.problem, text, dict(found.settings), tuple(changes), found.text)
 
 
-def open_recorded(result: "Result", scenario: str | None = None, changes: Sequence[str] = ()) -> "Problem":
-    """The problem of a result folder, or that of a scenario if one is named."""
+def is_result(text: str) -> bool:
+    """Whether a text names a result folder."""
+    from ..formats.results.folder import DOCUMENT
+
+    return os.path.isfile(os.path.join(text, DOCUMENT))
+
+
+def open_recorded(result: "Result", changes: Sequence[str] = ()) -> "Problem":
+    """The problem of a result folder."""
     from ..common.errors import InputError
 
-    if scenario is not None:
-        return open_scenario(scenario, changes).problem
     if changes:
         raise InputError("--set", ["a result is about the problem that was solved: solve the changed one"])
     told = told_of_source(result)
@@ -185,7 +192,7 @@ def open_model(path: str, options: Sequence[str] | None) -> "Imported":
 def problem_of_model(
     found: "Imported", secret: str | None, changes: Sequence[str], name: str | None = None, horizon: int | None = None
 ) -> "Problem":
-    """The problem of an imported model, with horizon and threshold as the flags give them; `horizon`: the default."""
+    """The problem of an imported model, with horizon and threshold as --set gives them; `horizon`: the default."""
     from ..common.errors import InputError
     from ..formats.scenario.changes import read_change
 
@@ -196,7 +203,7 @@ def problem_of_model(
         raise InputError(found.source, [words])
     asked = given.get("horizon", horizon)
     if asked is None:
-        words = "this is a model file, which has no horizon: give --horizon, such as --horizon 4"
+        words = "this is a model file, which has no horizon: give one, such as --set horizon=4"
         raise InputError(found.source, [words])
     return found.problem(secret, asked, min_return=given.get("min_return"), name=name)
 
@@ -212,7 +219,7 @@ def no_scenario(text: str) -> Exception:
     """What to raise for a model file where a scenario is needed."""
     from ..common.errors import InputError
 
-    remedy = f"make a scenario of it with veil convert {text} {Path(text).stem}.toml --secret … --horizon …"
+    remedy = f"make a scenario of it with veil convert {text} {Path(text).stem}.toml --secret … --set horizon=…"
     return InputError(text, [f"this is a model file, which has no secret and no horizon: {remedy}"])
 
 
@@ -376,3 +383,8 @@ def write_text(path: Path, text: str, *, force: bool, marker: str = "") -> None:
     check_free(path, force=force)
     with file_errors(path, "cannot be written"):
         write_whole(path, text.encode(), marker=marker.encode())
+
+
+def event_text(event: str | Sequence[str]) -> str:
+    """An event in the form that `veil observe` reads."""
+    return event if isinstance(event, str) else ",".join(event)

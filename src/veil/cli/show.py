@@ -1,5 +1,7 @@
 """`veil show`: what there is to know without a scenario: the gallery, formats, schemas, formulas, the installation."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -8,20 +10,63 @@ from .formula import formula
 from .installation import installation
 from .shared import JsonOption, guarded, print_json, print_table
 
-show = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-
-@show.callback()
-def _show() -> None:
-    """Show the gallery, file formats, schemas, the automaton of a formula, or the installation."""
-
 
 @guarded
-def gallery(as_json: JsonOption = False) -> None:
-    """List the problems that come with veil; every command that takes a scenario file also accepts gallery:NAME.
+def show(
+    what: Annotated[
+        Literal["gallery", "formats", "schema", "formula", "installation"],
+        typer.Argument(
+            metavar="gallery|formats|schema|formula|installation",
+            help="The problems that come with veil; file formats; a JSON schema; the automaton of a formula; versions,"
+            " devices and a self-test.",
+            show_default=False,
+        ),
+    ],
+    subject: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SUBJECT]",
+            help="Of schema: scenario, result or frontier; of formula: the formula, such as 'F (badge & X F vault)'.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Of formula: draw the automaton to this SVG file.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the gallery, file formats, schemas for editors and other programs, what a formula means, or the installation.
+
+    Every command that takes a scenario file also accepts gallery:NAME.
+
+    Exit codes: 0, 1 if the self-test of the installation failed, 2 bad input.
 
     Example: veil show gallery
+
+    Example: veil show schema scenario > scenario.schema.json
+
+    Example: veil show formula 'G (open -> O key)' -o key.svg
     """
+    from ..common.errors import InputError
+
+    if what == "formula":
+        if subject is None:
+            raise InputError("show", ["name a formula too, as veil show formula 'F vault'"])
+        formula(subject, output, as_json)
+        return
+    if output is not None:
+        raise InputError("--output", ["it is for a formula: veil show formula FORMULA -o FILE"])
+    if what == "schema":
+        _schema(subject or "scenario")
+        return
+    if subject is not None:
+        raise InputError("show", [f"veil show {what} takes no subject, found {subject!r}"])
+    shown: dict[str, Callable[[bool], None]] = {"gallery": _gallery, "formats": _formats, "installation": installation}
+    shown[what](as_json)
+
+
+def _gallery(as_json: bool) -> None:
     from .. import gallery as problems
 
     listed = [(known, problems.describe(known)) for known in problems.names()]
@@ -31,12 +76,7 @@ def gallery(as_json: JsonOption = False) -> None:
         print_table(["name", "what it is"], listed)
 
 
-@guarded
-def formats(as_json: JsonOption = False) -> None:
-    """List the file formats and what veil can read from and write to each.
-
-    Example: veil show formats
-    """
+def _formats(as_json: bool) -> None:
     from ..formats.registry import format_table
 
     rows = format_table()
@@ -46,29 +86,14 @@ def formats(as_json: JsonOption = False) -> None:
         print_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
-@guarded
-def schema(
-    what: Annotated[
-        Literal["scenario", "result"], typer.Argument(metavar="[scenario|result]", help="Which kind of file.")
-    ] = "scenario",
-    as_json: JsonOption = False,
-) -> None:
-    """Print the JSON schema of scenario files, for validation and completion in editors, or the schema of results.
-
-    Example: veil show schema > scenario.schema.json
-    """
+def _schema(kind: str) -> None:
+    from ..common.errors import InputError
+    from ..common.suggest import suggestion
+    from ..formats.results.curve import frontier_schema
     from ..formats.results.document import result_schema
-    from ..formats.scenario.schema import schema as scenario_schema
+    from ..formats.scenario.schema import schema
 
-    del as_json  # it is a JSON document either way
-    print_json(result_schema() if what == "result" else scenario_schema())
-
-
-for _command, _line in {
-    gallery: "The problems that come with veil.",
-    formats: "File formats, and what can be read and written.",
-    schema: "The JSON schema of scenario files or results.",
-    formula: "The automaton of a formula.",
-    installation: "Versions, devices, and a self-test.",
-}.items():
-    show.command(short_help=_line)(_command)
+    known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema}
+    if kind not in known:
+        raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, known)}"])
+    print_json(known[kind]())

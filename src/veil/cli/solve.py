@@ -12,9 +12,8 @@ import typer
 from ..common.settings import settings
 from ..common.signals import handling
 from ..planning.options import FrontierOptions, SolveOptions
-from .changes import with_changes
-from .options import with_options
-from .progress import QuietOption, VerboseOption, reported
+from .options import with_changes, with_options
+from .progress import QuietOption, reported
 from .report import remove_stale, write_beside
 from .shared import (
     DOUBTED,
@@ -58,15 +57,14 @@ def solve(
         bool, typer.Option("--force", "-f", help="Replace the result of another run in the folder.")
     ] = False,
     quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     as_json: JsonOption = False,
     changes: tuple[str, ...] = (),
     **options: object,
 ) -> None:
     """Find the policy with the largest opacity that meets the threshold on the return; save it with its history and proof.
 
-    Options that you do not give are taken from the scenario's table [solve]. Set options without a flag, such as
-    evaluation, task, hide and features, with --set solve.NAME=VALUE. Ctrl-C stops the search, keeps the best policy found
+    Options that you do not give are taken from the scenario's table [solve]. Set options without a flag, such as starts,
+    iterations, goal, task, hide and features, with --set solve.NAME=VALUE. Ctrl-C stops the search, keeps the best policy found
     so far and says how to continue. A result of another problem, goal, objective, method or memory is not overwritten
     unless you pass --force.
 
@@ -84,7 +82,7 @@ def solve(
     check_writable(folder)
     if not force:
         check_rerun(folder, _question(opened, chosen))
-    with reported(quiet=quiet, verbose=verbose) as progress, endings_keep_the_best():
+    with reported(quiet=quiet) as progress, endings_keep_the_best():
         solution, document = run_scenario(opened.problem, {**chosen, "progress": progress}, folder, opened.origin)
     document, code = _tell(solution, document, folder, report=report, show=not as_json)
     if not quiet:
@@ -103,6 +101,8 @@ def _given(options: dict[str, object], opened: Opened) -> "Given":
         given["memory"] = memory_of(str(given["memory"]))
     if "start" in given:
         given["start"] = open_policy(opened.problem, str(given["start"]))
+    if "resume" in settings(SolveOptions) and Path(str(given.get("checkpoint", ""))).is_file():
+        given["resume"] = given["checkpoint"]
     return given
 
 
@@ -132,15 +132,12 @@ def _merged(scenario: "Given", given: "Given", quiet: bool) -> "Given":
 
 
 def tell_how_to_continue(status: "Status", options: "Given", folder: Path) -> None:
-    """After an interruption or at the time limit, which flags continue the search."""
+    """After an interruption or at the time limit, how to continue the search."""
     if status.name not in ("INTERRUPTED", "TIME_LIMIT", "NOT_SEARCHED"):
         return
-    written = options.get("checkpoint")
-    if written is not None and (status.name == "NOT_SEARCHED" or not Path(written).is_file()):
-        written = None  # there was nothing to keep yet
-    kept = written or options.get("resume")
-    if kept is not None:
-        note(f"veil: to continue the search, run the same command with --resume {kept}")
+    kept = options.get("checkpoint")
+    if kept is not None and Path(kept).is_file():
+        note("veil: to continue the search, run the same command again")
     elif status.name != "NOT_SEARCHED" and options.get("method", "auto") in ("auto", "ascent", "primal-dual"):
         note(f"veil: to continue from this policy, run the same command with --start {folder}")
 
@@ -215,7 +212,6 @@ def frontier(
     ] = None,
     *,
     quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     as_json: JsonOption = False,
     changes: tuple[str, ...] = (),
     **options: object,
@@ -224,8 +220,8 @@ def frontier(
 
     With --along the bound of another constraint is moved, up to the strictest that policies can meet.
 
-    The time limit is for the whole curve; starts and iterations are those of its first search. With --proof-time-limit an
-    upper bound over all policies is proven at each point.
+    The time limit is for the whole curve; starts and iterations of the scenario's table [solve] are those of its first
+    search. With --proof-time-limit an upper bound over all policies is proven at each point.
 
     Exit codes: 0 the whole curve, 2 bad input, 4 the time limit was reached (the points found are kept), 130 interrupted.
 
@@ -244,7 +240,7 @@ def frontier(
     if thresholds is not None:
         chosen["thresholds"] = _numbers(thresholds, "--thresholds")
     points = len(set(chosen["thresholds"])) if thresholds is not None else chosen.get("points", known["points"].default)
-    with reported(quiet=quiet, verbose=verbose) as progress, endings_keep_the_best():
+    with reported(quiet=quiet) as progress, endings_keep_the_best():
         curve = sweep(opened.problem, **chosen, progress=progress)
     if curve.status.name in ("INTERRUPTED", "TIME_LIMIT") and chosen.get("checkpoint") and not quiet:
         note("veil: to continue the curve, run the same command again")

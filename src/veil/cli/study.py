@@ -1,5 +1,6 @@
 """`veil study`: many runs from one file, on this machine or a cluster, and the difference of two studies."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ..common.signals import handling
+from .progress import QuietOption
 from .shared import (
     GATE_MISSED,
     JsonOption,
@@ -18,9 +21,7 @@ from .shared import (
     print_json,
     print_table,
     stop,
-    write_text,
 )
-from .solve import QuietOption
 
 if TYPE_CHECKING:
     from ..measure.gates import Gate
@@ -56,14 +57,15 @@ def run(
         Path | None, typer.Option("--output", "-o", help="Folder of the study.", show_default="STUDY-study")
     ] = None,
     workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of worker processes; 1 runs one after the other.", show_default="cores"),
+        str | None,
+        typer.Option(
+            help="Worker processes, 1 for one run after the other; or the address of a Dask scheduler, such as"
+            " tcp://host:8786.",
+            show_default="cores",
+        ),
     ] = None,
     memory: Annotated[
         float | None, typer.Option(min=0.1, help="Memory of each worker in GiB.", show_default="an equal share")
-    ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.", show_default=False)
     ] = None,
     resource: Annotated[
         list[str] | None,
@@ -75,8 +77,10 @@ def run(
     ] = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the runs and forecast their cost.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Begin failed runs again.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Check finished runs and repeat damaged ones.")] = False,
+    redo: Annotated[
+        bool,
+        typer.Option("--redo", help="Begin failed runs again, and check finished ones: damaged ones are made anew."),
+    ] = False,
     events: Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")] = False,
     min_opacity: MinOpacityOption = None,
     max_leakage: MaxLeakageOption = None,
@@ -97,58 +101,31 @@ def run(
 
     asked = Study.load(study)
     folder = Path(f"{study.stem}-study") if output is None else output
+    number, scheduler = _team(workers)
     if dry_run:
-        _forecast(asked, folder, workers, as_json)
+        _forecast(asked, folder, number, as_json)
         return
     teller = _Teller(len(asked.runs), events=events, quiet=quiet or as_json)
     try:
-        result = asked.run(
-            folder,
-            workers=workers,
-            memory=None if memory is None else round(memory * 2**30),
-            scheduler=scheduler,
-            resources=_resources(resource),
-            retry_failed=retry_failed,
-            repair=repair,
-            tell=teller,
-        )
+        with handling({signal.SIGTERM: signal.default_int_handler}):
+            result = asked.run(
+                folder,
+                workers=number,
+                memory=None if memory is None else round(memory * 2**30),
+                scheduler=scheduler,
+                resources=_resources(resource),
+                retry_failed=redo,
+                repair=redo,
+                tell=teller,
+            )
     except KeyboardInterrupt:
-        note(
-            f"veil: interrupted; finished runs are kept, and the same command continues: veil study {study} -o {folder}"
-        )
+        note(f"veil: interrupted; what is done is kept, and the same command continues: veil study {study} -o {folder}")
         raise
     finally:
         teller.close()
     missed = result.missed_gates(min_opacity, max_leakage)
     _tell_end(result, missed, as_json, events)
     stop(GATE_MISSED if missed else SOME_FAILED if result.counts()["failed"] else 0)
-
-
-@studies.command("new")
-@guarded
-def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the study; the file is NAME.toml.", show_default=False)
-    ],
-    *,
-    force: Annotated[bool, typer.Option("--force", help="Replace a study file of that name.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Write a commented study file to start from; you can run it without changes.
-
-    Example: veil study new layouts
-    """
-    from importlib.resources import files
-
-    path = Path(f"{name.removesuffix('.toml')}.toml")
-    text = files("veil.study").joinpath("starter.toml").read_text("utf-8").replace("NAME", path.stem)
-    write_text(path, text, force=force, marker="[vary]")
-    if as_json:
-        print_json({"file": str(path)})
-    else:
-        print(
-            f"written to {path}: edit it, count its runs with veil study {path} --dry-run, run it with veil study {path}"
-        )
 
 
 @studies.command("diff")
@@ -254,26 +231,18 @@ def _mean_document(cell: object) -> object:
     return {"mean": cell.value, "deviation": cell.deviation} if isinstance(cell, Mean) else cell
 
 
-@studies.command("report")
-@guarded
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a study.", show_default=False)],
-    quantity: Annotated[str, typer.Option(help="Column to draw in the figures.")] = "bits",
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Write the report of a study to its folder: one page with tables and figures, and the figures as SVG and PDF.
+def _team(workers: str | None) -> tuple[int | None, str | None]:
+    """The number of worker processes, or the address of a scheduler."""
+    from ..common.errors import InputError
 
-    Example: veil study report layouts-study
-    """
-    from ..study.page import write_study_report
-    from ..study.table import StudyResult
-
-    paths = write_study_report(StudyResult(folder), quantity)
-    if as_json:
-        print_json({"files": [str(path) for path in paths]})
-    else:
-        print("written: " + ", ".join(str(path) for path in paths))
+    if workers is None or "://" in workers:
+        return None, workers
+    if not workers.isdecimal() or not 1 <= int(workers) < 10**6:
+        words = (
+            f"found {workers!r}, expected a number of processes, or the address of a scheduler, such as tcp://host:8786"
+        )
+        raise InputError("--workers", [words])
+    return int(workers), None
 
 
 def _resources(texts: list[str] | None) -> dict[str, float] | None:

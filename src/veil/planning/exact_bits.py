@@ -101,7 +101,7 @@ def loss_measure(tree: BatchTree | StringBatch, space: Space, belief: Belief) ->
 def ruled_out() -> InputError:
     """The error of an observer whose loss has no largest value."""
     words = (
-        "the observer rules out what some policy brings about, where its loss is infinite: give it a doubt, for example"
+        "the observer rules out what some policy makes happen, so its loss is infinite: give it a doubt, for example"
     )
     return InputError("belief", [f"{words} veil.Belief(…, doubt=0.01)"])
 

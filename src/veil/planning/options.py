@@ -107,8 +107,9 @@ class SearchOptions:
             "Number of starting policies.",
             least=1,
             most=100_000,
-            unset="4 to 36, depending on the cost of an evaluation",
+            unset="4 to 36, by their cost",
             methods=_SEARCHES,
+            flag="",
         ),
     ] = None
     sequences: Annotated[
@@ -127,7 +128,7 @@ class SearchOptions:
     ] = None
     iterations: Annotated[
         int | None,
-        About("Maximum number of iterations.", least=0, most=10**9, unset="set by the method"),
+        About("Maximum number of iterations.", least=0, most=10**9, unset="set by the method", flag=""),
     ] = None
     workers: Annotated[
         "Workers",
@@ -165,7 +166,7 @@ class SolveOptions(SearchOptions):
     ] = "auto"
     memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
     goal: Annotated[
-        Goal, About("Conceal the secret (opaque) or reveal it (transparent), under the same constraint.")
+        Goal, About("Conceal the secret (opaque) or reveal it (transparent), under the same constraint.", flag="")
     ] = "opaque"
     _: KW_ONLY
     min_opacity: Annotated[
@@ -301,6 +302,7 @@ class SolveOptions(SearchOptions):
         About(
             "Checkpoint to resume from; the result is that of an uninterrupted run.",
             form=Path,
+            flag="",
             in_file=False,
             in_identity=False,
             methods=_SEARCHES,
@@ -310,7 +312,7 @@ class SolveOptions(SearchOptions):
         bool,
         About(
             "Prove an upper bound over all policies, in a quarter of the time limit.",
-            flag="--certificate/--no-certificate",
+            flag="",
             in_identity=False,
         ),
     ] = True
@@ -321,7 +323,7 @@ class SolveOptions(SearchOptions):
             least=0,
             flag="--proof-time-limit",
             in_identity=False,
-            unset="20, and after a game the rest of `time_limit`",
+            unset="20; after a game the rest of `time_limit`",
         ),
     ] = None
 
@@ -410,5 +412,5 @@ class CompareOptions:
     ] = None
     certificate: Annotated[
         bool,
-        About("Prove an upper bound over all policies.", flag="--certificate/--no-certificate", in_identity=False),
+        About("Prove an upper bound over all policies.", flag="", in_identity=False),
     ] = True

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from ..common.errors import InputError
 from ..common.files import read_whole, reason
 from ..common.settings import Given
 from ..common.text import parse_json
-from ..formats.results.curve import FORMAT as CURVE
+from ..formats.documents import refuse_document
+from ..formats.results.curve import FrontierDocument
 from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
@@ -34,6 +37,7 @@ class Curve(NamedTuple):
 
 
 _MOST_BYTES, _MOST_POINTS = 2**26, 10_000
+_NO_CURVE = "it is not a curve that veil frontier -o wrote"
 _QUICK = 2_000  # states times sequences: a curve takes about a second
 _QUICK_SETTINGS: Given = {"points": 6, "starts": 6, "iterations": 60}
 
@@ -90,38 +94,51 @@ def read_curve(problem: Problem, given: Frontier | str | Path) -> Curve:
         text = read_whole(path, _MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), [f"it cannot be read: {reason(error)}"]) from None
-    try:
-        rows, policy_class = _of_csv(text) if path.suffix == ".csv" else _of_json(path, text, problem)
-        if rows and "value" in rows[0]:
-            raise InputError(
-                str(path), ["the curve is along another constraint, and the report shows that of the return"]
-            )
-        points = [(float(row["expected_return"]), float(row["opacity_bits"])) for row in rows[:_MOST_POINTS]]
-        bounds = [
-            (float(row["threshold"]), float(row["upper_bits"])) for row in rows[:_MOST_POINTS] if "upper_bits" in row
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(str(path), [f"it is not a curve that veil frontier -o wrote: {error!r}"]) from None
-    if not points or not all(math.isfinite(number) for point in points for number in point):
+    curve = _of_csv(path, text) if path.suffix == ".csv" else _of_json(path, text, problem)
+    if not curve.points or not all(math.isfinite(number) for point in curve.points for number in point):
         raise InputError(str(path), ["it has no points, or points that are not finite numbers"])
-    if any(math.isnan(upper) or not math.isfinite(threshold) for threshold, upper in bounds):
+    if any(math.isnan(upper) or not math.isfinite(threshold) for threshold, upper in curve.bounds):
         raise InputError(str(path), ["it has an upper bound or a threshold that is not a number"])
-    return Curve(points, policy_class, bounds)
+    return curve
 
 
-def _of_csv(text: str) -> tuple[list[dict[str, str]], str]:
-    return list(csv.DictReader(io.StringIO(text))), ""
+def _of_csv(path: Path, text: str) -> Curve:
+    try:
+        rows = list(csv.DictReader(io.StringIO(text)))[:_MOST_POINTS]
+        _check_along(path, RETURN if not rows or "value" not in rows[0] else "value")
+        points = [(float(row["expected_return"]), float(row["opacity_bits"])) for row in rows]
+        bounds = [(float(row["threshold"]), float(row["upper_bits"])) for row in rows if "upper_bits" in row]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(str(path), [f"{_NO_CURVE}: {error!r}"]) from None
+    return Curve(points, "", bounds)
 
 
-def _of_json(path: Path, text: str, problem: Problem) -> tuple[list[dict[str, str]], str]:
-    document = parse_json(text)
-    if document.get("format") != CURVE:
-        raise KeyError("format")
-    if document["problem"]["fingerprint"] != _threshold_free(problem, document["problem"]["fingerprint"]):
+def _of_json(path: Path, text: str, problem: Problem) -> Curve:
+    try:
+        found = FrontierDocument.model_validate(parse_json(text))
+    except ValidationError as error:
+        refuse_document(str(path), error, f"{_NO_CURVE}: ")
+    except ValueError as error:
+        raise InputError(str(path), [f"{_NO_CURVE}: {error}"]) from None
+    if found.problem.fingerprint != _threshold_free(problem, found.problem.fingerprint):
         raise InputError(str(path), [f"the curve is about another problem than {problem.name!r}"])
-    return document["points"], str(document["policy_class"])
+    _check_along(path, found.along)
+    points = found.points[:_MOST_POINTS]
+    return Curve(
+        [(_number(one.expected_return), _number(one.opacity_bits)) for one in points],
+        found.policy_class,
+        [(_number(one.threshold), _number(one.upper_bits)) for one in points],
+    )
+
+
+def _number(entry: float | str | None) -> float:
+    """A number of a document, in which infinities are text and NaN is null."""
+    return math.nan if entry is None else float(entry)
+
+
+def _check_along(path: Path, along: str) -> None:
+    if along != RETURN:
+        raise InputError(str(path), ["the curve is along another constraint, and the report shows that of the return"])
 
 
 def _threshold_free(problem: Problem, wanted: str) -> str:

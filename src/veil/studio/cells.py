@@ -22,7 +22,7 @@ def grid_document(data: Mapping[str, object]) -> dict[str, Any] | None:
 
     **Returns:** `rows`, `columns`; `cells`, a list of rows of texts, each the characters in a cell, empty where a line of the
     drawing is too short; `signs`, every character with `sign`, `roles` (words of a drawing, characters of sensors), `reward`,
-    `weight`, and of sensors `name`, `detection`, `false_alarm` and `colour`; `shapes`, those of `shape_documents`.
+    `weight`, `zone`, and of sensors `name`, `detection`, `false_alarm` and `colour`; `shapes`, those of `shape_documents`.
     """
     found = _Cells.of(data)
     if found is None:
@@ -99,7 +99,11 @@ class _Cells:
                 continue  # a name, or a disc or a cone, which are not painted
             found.append(_sign(sign, [sign], colour=tint, **about))
         for sign, meaning in ({} if self.grid is None else self.grid.legend).items():
-            found.append(_sign(sign, list(meaning.roles), reward=meaning.reward, weight=meaning.weight))
+            found.append(
+                _sign(
+                    sign, list(meaning.roles), reward=meaning.reward, weight=meaning.weight, zone=meaning.zone or None
+                )
+            )
         for sign, added in self.added.items():
             found.append(_sign(sign, [str(added["is"])], reward=added.get("reward"), weight=added.get("weight")))
         return found

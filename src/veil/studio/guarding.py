@@ -64,7 +64,7 @@ def post_of(text: str, name: str, base: Path | None) -> Post:
     """
     asked = read_scenario(text, source=name, name=name, folder=base).problem
     if asked.agent_sees != "observations" or not asked.observer.sees_actions:
-        raise InputError("game", ["there is no sensor to choose in this scenario: it needs a [querying] table"])
+        raise InputError("this scenario", ["it has no sensor to choose: it needs a [querying] table"])
     plan = best_queries(asked, time_limit=_PLAN_SECONDS)
     try:
         watched = read_scenario(text, source=name, name=name, folder=base, changes=["querying="]).problem
@@ -124,10 +124,13 @@ class Watch(Run):
 
     @property
     def places(self) -> Float[np.ndarray, " S"]:
-        """What the guard knows of the state."""
-        steps = self.post.steps
+        """What the guard knows of the state; before the first query, of the state that this query is about."""
+        steps, problem = self.post.steps, self.post.problem
         hidden = self.belief.reshape(steps.values(self.time), -1).sum(axis=0)
-        return np.bincount(steps.hidden.state, hidden, minlength=self.post.problem.num_states)
+        row = np.bincount(steps.hidden.state, hidden, minlength=problem.num_states)
+        if (self.post.spots[row > 0] < 0).all():
+            row = row @ problem.model.matrices[0]  # whatever is asked: queries change no state
+        return row
 
     def advice(self) -> dict[str, Any]:
         """What the greedy rule would ask here, and what the best plan would, or a rule that looks ahead from here."""

@@ -18,7 +18,7 @@ def start_run(request: Request, studio: Studio) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise Refused(400, f"settings is {type(settings).__name__}, expected an object")
     with studio.lock:
-        text, name, base = studio.scenario, studio.name, studio.base
+        text, name, base = studio.scenario, studio.title, studio.base
     return studio.runs.start(text, name, base, settings).summary()
 
 

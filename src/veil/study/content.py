@@ -74,7 +74,7 @@ def unchanged(files: Files) -> Iterator[None]:
         yield
         changed = [path for (path, _), old in zip(files, before, strict=True) if _signature(path) != old]
     if changed:
-        remedy = "start the study again, or restore the file and pass --retry-failed"
+        remedy = "start the study again, or restore the file and pass --redo"
         raise InputError(", ".join(changed), [f"it changed since the study began: {remedy}"])
 
 

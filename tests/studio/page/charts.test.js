@@ -61,3 +61,13 @@ test("the border of a set of cells leaves out what is between them", () => {
   assert.equal(borderPath([0, 2], places, 0.1).match(/M/g).length, 8);
   assert.ok(borderPath([0], places, 0.1).startsWith("M-0.40 -0.40L0.40 -0.40"));
 });
+
+test("the border is closed: each of its ends is an end of two lines, at corners that point inwards too", () => {
+  const places = [0, 0, 1, 0, 0, 1, 2, 0, 2, 1, 1, 2]; // an L, a U, and a cell of its own
+  for (const spots of [[0], [0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 5]]) {
+    const ends = new Map();
+    for (const [, ...at] of borderPath(spots, places, 0.1).matchAll(/M(\S+ \S+)L(\S+ [^M]+)/g))
+      for (const end of at) ends.set(end, (ends.get(end) || 0) + 1);
+    assert.deepEqual(new Set([...ends.values()]), new Set([2]));
+  }
+});

@@ -2,15 +2,52 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic.json_schema import JsonSchemaValue
 
 from ...common.files import write_whole
 from ...problem.problem import Problem
 from ...tradeoffs.frontier import Frontier
 from ...tradeoffs.moved_bound import RETURN
-from ..documents import json_text
-from .document import encoded, problem_document
+from ..documents import Part, json_text
+from .document import Number, OpacityPart, ProblemPart, encoded, problem_document, schema_of
 
 FORMAT = "veil-frontier-1"
+
+
+class PointPart(Part):
+    """A point of a frontier."""
+
+    threshold: Number = Field(description="The bound of the constraint.")
+    expected_return: Number = Field(description="The return of the policy.")
+    opacity_bits: Number = Field(description="What the policy hides.")
+    price_bits: Number = Field(description="The bits that one more unit of the bound costs.")
+    value: Number = Field(None, description="The bounded quantity, if it is not the return.")
+    upper_bits: Number = Field(description='Proven upper bound over all policies; "inf" if none was proven.')
+    opacity: OpacityPart = Field(description="How the bits were computed.")
+
+
+class FrontierDocument(Part):
+    """A frontier, as `veil frontier -o curve.json` writes it."""
+
+    format: Literal["veil-frontier-1"] = Field(description="The form of this document.")
+    problem: ProblemPart = Field(description="Which problem it is about.")
+    policy_class: str = Field(description="The class of policies, in words.")
+    along: str = Field(description="The constraint whose bound is moved: `return`, a reward, or `P(formula)`.")
+    relation: str = Field(description="`≥` or `≤`.")
+    status: str = Field(description="How the search ended, as in a result.")
+    seconds: Number = Field(description="How long it took.")
+    points_wanted: int = Field(description="How many points were asked for.")
+    points: list[PointPart] = Field(description="The points that were found.")
+
+
+def frontier_schema() -> JsonSchemaValue:
+    """The JSON schema (draft 2020-12) of a frontier."""
+    return schema_of(FrontierDocument, FORMAT)
+
+
 _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
 
 

@@ -190,8 +190,13 @@ class ResultDocument(Part):
 
 def result_schema() -> JsonSchemaValue:
     """The JSON schema (draft 2020-12) of `result.json`."""
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": FORMAT}
-    return head | {key: value for key, value in ResultDocument.model_json_schema().items() if key != "title"}
+    return schema_of(ResultDocument, FORMAT)
+
+
+def schema_of(document: type[Part], title: str) -> JsonSchemaValue:
+    """The JSON schema (draft 2020-12) of a document."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return head | {key: value for key, value in document.model_json_schema().items() if key != "title"}
 
 
 _DECLARED = (OpacityPart, ConstraintPart, PairPart, ClassPart, PlanPart, AnswerPart)

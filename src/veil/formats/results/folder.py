@@ -36,7 +36,7 @@ HISTORY = "history.csv"
 CERTIFICATE = "certificate.json"
 PROBLEM = "problem.bin"
 _MOST_BYTES = 2**24  # of the document, which holds no tables and no history
-_GIVE_IT = "give it with --scenario, or as problem="
+_GIVE_IT = "name the scenario before the folder, or give problem="
 _MOST_CONTENT = 2**28  # of the problem's own numbers, from which a certificate is verified
 _MARKERS = {  # what every such file contains that veil wrote
     DOCUMENT: b"veil-result-",
@@ -171,7 +171,7 @@ def save_solution(folder: str | Path, solution: Solution, scenario: str | None) 
     """`Solution.save`: the result folder of a solution that knows its problem."""
     problem = solution.problem
     if problem is None:
-        raise InputError("solution", ["it has no problem, which only veil.solve records: use write_result"])
+        raise InputError("solution", ["it does not know its problem, which only veil.solve records: use write_result"])
     check_writable(folder)
     write_result(folder, problem, solution, Origin(scenario))
 

@@ -106,9 +106,8 @@ def reference() -> str:
             table = table | {"properties": {"sees": table["properties"]["sees"]}}
         words = inspect.cleandoc(form.__doc__ or "")
         if form is forms.Settings:  # what the options mean is in the reference of `veil.solve`
-            parts.append(
-                f"## {heading}\n\n{words} [Plan a policy](planning.md) and `help(veil.solve)` explain them.\n\n{_values(table)}"
-            )
+            words += " [Plan a policy](planning.md) and `help(veil.solve)` explain them."
+            parts.append(f"## {heading}\n\n{words}\n\n{_values(table)}")
             continue
         parts.append(f"## {heading}\n\n{words}\n\n{_rows(table)}")
     return "\n".join(parts)
@@ -150,7 +149,7 @@ def _cell(text: str) -> str:
 
 
 def _rows(table: JsonSchemaValue) -> str:
-    lines = list(_HEADER)
+    lines: list[str] = [*_HEADER]
     for key, field in table["properties"].items():
         lines.append(f"| {_name(table, key)} | {_cell(_value(field))} | {_cell(field.get('description', ''))} |")
     return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@ import { make, percent } from "./make.js";
 import { NODE } from "./scene.js";
 
 // Arrows whose length grows with the probability; a dot for staying. Of many cells the likeliest action alone, as an
-// arrow through the cell that is the fainter the less likely.
+// arrow through the cell that is the fainter the less likely; none if several are equally likely.
 export function drawArrows(world, layer, law, visited, actions, directions) {
   const { scene, places, count } = world;
   layer.replaceChildren();
@@ -16,6 +16,7 @@ export function drawArrows(world, layer, law, visited, actions, directions) {
     if (ended.has(i) || (alone && !visited[i])) continue;
     const row = law.subarray(i * actions.length, (i + 1) * actions.length);
     const best = row.indexOf(Math.max(...row));
+    if (alone && row.filter((one) => one >= row[best] - 1).length > 1) continue;
     for (let a = 0; a < actions.length; a++) {
       const p = row[a] / 255,
         way = directions[a];

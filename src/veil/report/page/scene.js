@@ -204,6 +204,14 @@ export function borderPath(spots, places, inset) {
     if (down < 0.5) path += line(x - left, y + down, x + right, y + down);
     if (left < 0.5) path += line(x - left, y - up, x - left, y + down);
     if (right < 0.5) path += line(x + right, y - up, x + right, y + down);
+    for (const [across, along] of [[1, 1], [1, -1], [-1, 1], [-1, -1]]) {
+      // a corner that points inwards: both neighbours are inside, the cell between them is not
+      if (inside.has(`${x + across},${y + along}`)) continue;
+      if (!inside.has(`${x + across},${y}`) || !inside.has(`${x},${y + along}`)) continue;
+      const [edge, near] = [x + 0.5 * across, x + (0.5 - inset) * across];
+      const [side, close] = [y + 0.5 * along, y + (0.5 - inset) * along];
+      path += line(edge, close, near, close) + line(near, close, near, side);
+    }
   }
   return path;
 }
@@ -283,8 +291,9 @@ function drawMarks(world, svg, heat, plain) {
     for (const i of at) {
       const nth = seen.get(i) || 0;
       seen.set(i, nth + 1);
-      const x = places[2 * i] + (scene.grid ? -0.34 + 0.24 * nth : 0.17 * (nth - (roles(i) - 1) / 2));
-      const y = places[2 * i + 1] + (scene.grid ? -0.22 : 0.1);
+      // in a cell from its upper left corner, whatever the size of the sign
+      const x = places[2 * i] + (scene.grid ? -0.45 + big * (0.11 + 0.24 * nth) : 0.17 * (nth - (roles(i) - 1) / 2));
+      const y = places[2 * i + 1] + (scene.grid ? -0.45 + 0.23 * big : 0.1);
       make(
         "text",
         {

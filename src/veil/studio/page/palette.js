@@ -69,9 +69,10 @@ export class Palette {
     button.addEventListener("click", () => this.choose(tool));
     return button;
   }
-  label({ sign, roles, reward, weight }) {
+  label({ sign, roles, reward, weight, zone }) {
     const named = (role) => WORDS[role] || this.drawing.signs.find((one) => one.sign === role)?.name || role;
-    const words = roles.map(named).join(" + ");
+    const kinds = zone ? [...roles.filter((role) => role !== "floor").map(named), zone] : roles.map(named);
+    const words = kinds.join(" + ");
     if (reward !== undefined && sign !== "G") return `${words} ${reward}`;
     return weight === undefined ? words : `${words} ×${weight}`;
   }

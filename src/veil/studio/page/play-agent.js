@@ -29,7 +29,7 @@ export function agentView(stage, first, act) {
   const walks = onGrid ? "Arrow keys walk; Space or S stays; " : "";
   make("p", { class: "note" }, right, `${walks}1, 2, … choose among the actions shown.`);
   make("h2", {}, right, "What the observer believes of the secret");
-  const showPosterior = makeBars(right, first.values);
+  const showPosterior = makeBars(right, first.values, first.data.scene);
   const outcome = make("div", { "aria-live": "polite" }, right);
   const again = make("button", { type: "button", class: "primary", hidden: "" }, right, "Walk again");
   again.addEventListener("click", async () => {

@@ -31,7 +31,7 @@ export function guardView(stage, first, act) {
   make("p", { class: "note" }, right, "1, 2, … ask the sensors in the order shown.");
   const seen = make("div", { class: "seen", role: "group", "aria-label": "Answers so far" }, right);
   make("h2", {}, right, "What you believe of the secret");
-  const showPosterior = makeBars(right, first.values);
+  const showPosterior = makeBars(right, first.values, first.data.scene);
   const outcome = make("div", { "aria-live": "polite" }, right);
   const again = make("button", { type: "button", class: "primary", hidden: "" }, right, "Watch another run");
   again.addEventListener("click", async () => {

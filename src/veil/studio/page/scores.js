@@ -58,13 +58,17 @@ export function guardScore(parent, s) {
   table(parent, caption, ["bits left", "cost"], rows);
 }
 
-// Bars for the probabilities of values; returns the function that shows them.
-export function makeBars(parent, values) {
+// Bars for the probabilities of values, in the colours of their areas in a scene; returns the function that shows them.
+export function makeBars(parent, values, { areas }) {
   const bars = make("div", { class: "bars" }, parent);
-  const rows = values.slice(0, MOST_BARS).map((name, k) => {
+  const own = (name) => areas.find((one) => [`secret: ${name}`, "secret"].includes(one.name) && name !== "elsewhere");
+  const rest = COLOURS.filter((colour) => !areas.some((one) => one.colour === colour)).concat("blue");
+  const others = values.filter((name) => !own(name));
+  const colourOf = (name) => own(name)?.colour ?? rest[others.indexOf(name) % rest.length];
+  const rows = values.slice(0, MOST_BARS).map((name) => {
     make("bdi", {}, make("span", {}, bars), name);
     const fill = make("div", {}, make("div", { class: "bar" }, bars));
-    fill.style.background = tint(COLOURS[k % COLOURS.length]);
+    fill.style.background = tint(colourOf(name));
     return { fill, number: make("span", { class: "number" }, bars) };
   });
   return (posterior) =>

@@ -36,7 +36,7 @@ export function numbers(parent, facts) {
   if (lower !== null) {
     const { bound, gap } = boundTiles(opacity.bits, upper, false);
     tile("Proven at most", `${bound} bits`, `by any policy; by this one at least ${below(lower)}`);
-    tile("Gap", `${shown(gap)} bits`, "proven at most, less hidden");
+    tile("Gap", `${shown(gap)} bits`, "proven at most − hidden");
   }
   tile(
     "Return",
