@@ -16,7 +16,7 @@ from scipy.stats import t as student
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.logs import entropy_bits, log2_of_count, log2_or_zero, natural_log
-from .audited import Audit, CurvePoint, Estimate, Telling
+from .audited import Audit, CurvePoint, Estimate, Telling, mean_estimate
 from .labels import read_labels
 from .logs import Columns, read_logs
 from .plug_in import Information, information
@@ -143,11 +143,13 @@ def _audit(samples: Samples, confidence: float, predictors: object, seed: int, *
     table = information(samples.secret, samples.word)
     parts = [order[: len(order) // part] for part in _PARTS] if curve else []
     points = [
-        CurvePoint(len(part), _leakage(_cross_fitted(samples, part, names, seed).bits, confidence, most))
+        CurvePoint(
+            len(part), mean_estimate(_cross_fitted(samples, part, names, seed).bits, confidence).within(0.0, most)
+        )
         for part in parts
         if _is_enough(samples, part)
     ]
-    leakage = _leakage(found.bits, confidence, most)
+    leakage = mean_estimate(found.bits, confidence).within(0.0, most)
     if points:
         points.append(CurvePoint(len(samples), leakage))
     return Audit(
@@ -264,17 +266,6 @@ def _best_power(chances: np.ndarray, prior: np.ndarray, value: np.ndarray) -> fl
     rows = np.arange(len(value))
     found = [log2_or_zero(_tempered(chances, prior, power)[rows, value] + 1e-300).mean() for power in _POWERS]
     return _POWERS[int(np.argmax(found))]
-
-
-def _leakage(bits: np.ndarray, confidence: float, most: float) -> Estimate:
-    """The mean of all runs with its interval, cut at 0 and at the most that any secret with so many values has."""
-    mean, reach = float(bits.mean()), _reach(bits, confidence)
-    low, value, high = (min(max(end, 0.0), most) for end in (mean - reach, mean, mean + reach))
-    return Estimate(value, low, high)
-
-
-def _reach(values: np.ndarray, confidence: float) -> float:
-    return float(student.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def _rate(right: np.ndarray, confidence: float) -> Estimate:

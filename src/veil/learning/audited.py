@@ -1,7 +1,11 @@
 """`Audit`: what samples alone say about a leak, with intervals, and what they cannot say."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
 
 from ..common.text import aligned
 from ..common.values import Value
@@ -24,6 +28,19 @@ class Estimate(Value):
 
     def __repr__(self) -> str:
         return f"Estimate({self.value:.6g} in {self.low:.6g} … {self.high:.6g})"
+
+    def within(self, least: float, most: float) -> "Estimate":
+        """The same, cut at two ends."""
+        return Estimate(*(min(max(one, least), most) for one in (self.value, self.low, self.high)))
+
+
+def mean_estimate(values: Float[np.ndarray, " n"], confidence: float) -> Estimate:
+    """The mean of independent numbers with Student's interval."""
+    from scipy.stats import t as student
+
+    mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+    reach = float(student.ppf((1 + confidence) / 2, len(values) - 1)) * error
+    return Estimate(mean, mean - reach, mean + reach)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

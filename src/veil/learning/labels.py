@@ -23,15 +23,13 @@ def read_labels(path: str | Path, columns: Columns) -> dict[str, str]:
     **Raises:** `ModelFileError` naming the file and the line.
     """
     rows = read_rows(path, read_text(path, _MOST_BYTES, _REMEDY))
-    _, header = next(rows, (1, []))
+    _, header = next(rows)
     run = columns.get("run", "run")
     try:
         label = label_field([name for name in header if name != run], columns)
     except InputError as error:
         raise ModelFileError(path, "; ".join(error.defects), 1) from None
     if run not in header or label not in header:
-        if not any(header):
-            raise ModelFileError(path, "its first line is empty, expected the names of columns", 1)
         found = ", ".join(map(shown, header[:8]))
         wanted = f"expected {run} and {columns.get(LABEL, LABEL)}; name those that are called otherwise"
         raise ModelFileError(path, f"the columns are {found}, {wanted}", 1)

@@ -196,19 +196,23 @@ def read_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
     width = None
     try:
         for row in reader:
-            if not row and width is not None:
+            if width is None and not any(row):
+                break
+            if not row:
                 continue
-            width = len(row) if width is None else width
+            width = width or len(row)
             if len(row) != width:
                 raise ModelFileError(path, f"{len(row)} cells, expected {width}, as in the first line", reader.line_num)
             yield reader.line_num, [cell.strip() for cell in row]
     except csv.Error as error:
         raise ModelFileError(path, f"not a CSV file: {error}", reader.line_num) from None
+    if width is None:
+        raise ModelFileError(path, "its first line is empty, expected the names of columns", 1)
 
 
 def _read_csv(path: str | Path, text: str, named: Columns, unread: dict[str, None]) -> Iterator[Run]:
     rows = read_rows(path, text)
-    _, header = next(rows, (1, []))
+    _, header = next(rows)
     place = _columns(path, header, named)
     unread.update(dict.fromkeys(name for number, name in enumerate(header) if number not in place.values()))
     runs: dict[str, Run] = {}
@@ -253,8 +257,6 @@ def _columns(path: str | Path, header: list[str], named: Columns) -> dict[str, i
     place = {name: header.index(column) for name, column in wanted.items() if column in header}
     missing = [name for name in ("run", "time", *named) if name not in place]
     if missing or not set(_KINDS) & set(place):
-        if not any(header):
-            raise ModelFileError(path, "its first line is empty, expected the names of columns", 1)
         found = ", ".join(map(shown, header[:8]))
         needed = ", ".join(wanted[name] for name in dict.fromkeys(("run", "time", *named)) if name not in _KINDS)
         kinds = ", ".join(wanted[name] for name in _KINDS)

@@ -22,8 +22,7 @@ class Information:
     def interval(self, confidence: float, most: float) -> Estimate:
         """The bits within the normal interval, cut at 0 and at the most that any secret with so many values has."""
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.std_error
-        low, value, high = (min(max(end, 0.0), most) for end in (self.bits - reach, self.bits, self.bits + reach))
-        return Estimate(value, low, high)
+        return Estimate(self.bits, self.bits - reach, self.bits + reach).within(0.0, most)
 
 
 def information(secret: Int[np.ndarray, " n"], word: Int[np.ndarray, " n"]) -> Information:

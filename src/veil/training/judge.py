@@ -7,13 +7,14 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.logs import entropy_bits, log2_or_zero
+from ..learning.audited import mean_estimate
 from ..learning.recurrent import fitted, predict
 from ..measure.evaluate import expected_return, opacity
 from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..problem.problem import Problem
 from .coding import Coding
 from .search import Search
-from .trained import Trained, estimate, flat
+from .trained import Trained, flat
 
 _CERTAIN = "The secret is {!r} in every fresh run: there is nothing to hide."
 _FITTED_SHARE = 2 / 3  # of the fresh runs, to which the fresh observer is fitted
@@ -25,9 +26,9 @@ def judged(search: Search, runs: int, confidence: float, notes: list[str]) -> Tr
     values, readings, returns = search.sample(state.best, runs)
     code, shares = code_lengths(values, readings, search.playing.horizon + 1, settings.seed)
     found = Trained(
-        loss_bits=estimate(code, confidence),
+        loss_bits=mean_estimate(code, confidence),
         prior_bits=float(entropy_bits(shares)),
-        expected_return=estimate(returns, confidence),
+        expected_return=mean_estimate(returns, confidence),
         min_return=settings.min_return,
         opacity=None,
         true_return=None,

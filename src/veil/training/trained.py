@@ -1,8 +1,8 @@
 """`Trained`: an agent that was trained by steps alone, what a fresh observer learnt of its secret, and its files."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "veil-trained-1"
 _ARRAYS, _DOCUMENT = "agent.safetensors", "trained.json"
+_IN_ARRAYS = ("arrays", "allowed")  # fields that the first file holds
 _MOST_BYTES = 2**30
 
 
@@ -149,23 +150,9 @@ class Trained(Value):
         write_whole(place / _DOCUMENT, json_text(self.document()).encode())
 
     def document(self) -> dict[str, Any]:
-        """What `trained.json` holds."""
-        return {
-            "format": _FORMAT,
-            "loss_bits": _plain(self.loss_bits),
-            "prior_bits": self.prior_bits,
-            "expected_return": _plain(self.expected_return),
-            "min_return": self.min_return,
-            "opacity": None if self.opacity is None else asdict(self.opacity),
-            "true_return": self.true_return,
-            "history": [asdict(one) for one in self.history],
-            "num_episodes": self.num_episodes,
-            "evaluation_runs": self.evaluation_runs,
-            "confidence": self.confidence,
-            "seed": self.seed,
-            "notes": list(self.notes),
-            "shape": asdict(self.shape),
-        }
+        """What `trained.json` holds: everything but the arrays."""
+        facts = replace(self, arrays={}, allowed=None)
+        return {"format": _FORMAT} | {name: one for name, one in asdict(facts).items() if name not in _IN_ARRAYS}
 
     @staticmethod
     def load(folder: str | Path) -> "Trained":
@@ -178,25 +165,16 @@ class Trained(Value):
             arrays = load_arrays(read_whole(place / _ARRAYS, _MOST_BYTES))
             if document.get("format") != _FORMAT:
                 raise PolicyFileError(f"{place / _DOCUMENT} has the format {document.get('format')!r}, not {_FORMAT!r}")
-            opacity = document["opacity"]
-            allowed = arrays.pop("allowed", None)
-            return Trained(
-                loss_bits=Estimate(**document["loss_bits"]), prior_bits=document["prior_bits"],
-                expected_return=Estimate(**document["expected_return"]), min_return=document["min_return"],
-                opacity=None if opacity is None else Opacity(**opacity), true_return=document["true_return"],
-                history=tuple(Iteration(**one) for one in document["history"]),
-                num_episodes=document["num_episodes"], evaluation_runs=document["evaluation_runs"],
-                confidence=document["confidence"], seed=document["seed"], notes=tuple(document["notes"]),
-                shape=Shape(**document["shape"]), arrays=arrays, allowed=allowed,
-            )  # fmt: skip
+            facts = {name: one for name, one in document.items() if name != "format"}
+            facts |= {name: Estimate(**facts[name]) for name in ("loss_bits", "expected_return")}
+            facts["opacity"] = None if facts["opacity"] is None else Opacity(**facts["opacity"])
+            facts["history"] = tuple(Iteration(**one) for one in facts["history"])
+            facts |= {"notes": tuple(facts["notes"]), "shape": Shape(**facts["shape"])}
+            return Trained(**facts, allowed=arrays.pop("allowed", None), arrays=arrays)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
             if isinstance(error, PolicyFileError):
                 raise
             raise PolicyFileError(f"{place} does not hold a trained agent: {error}") from None
-
-
-def _plain(one: Estimate) -> dict[str, float]:
-    return {"value": one.value, "low": one.low, "high": one.high}
 
 
 def flat(params: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -220,14 +198,3 @@ def nested(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
             here = here.setdefault(part, {})
         here[last] = array
     return found
-
-
-def estimate(values: Sequence[float] | np.ndarray, confidence: float) -> Estimate:
-    """The mean of independent numbers with Student's interval."""
-    from scipy.stats import t as student
-
-    numbers = np.asarray(values, dtype=float)
-    error = numbers.std(ddof=1) / np.sqrt(len(numbers))
-    reach = float(student.ppf((1 + confidence) / 2, len(numbers) - 1) * error)
-    mean = float(numbers.mean())
-    return Estimate(mean, mean - reach, mean + reach)
