@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 import veil
+from veil import verify_plain
+from veil.engine.induced import induced_hmm
 from veil.formats.policies.text import policy_to_csv, policy_to_json
 from veil.policy.exported import player_document
 from veil.policy.runtime import Player as NamedPlayer
@@ -615,6 +617,45 @@ def _solution(asked: Asked, found: Any) -> None:
         raise Wrong(f"feasible, and all runs miss a constraint: {[(v.name, v.value, v.bound) for v in values]}")
     if found.certificate is not None:
         _proof(asked, found.certificate, found.policy)
+    _travels(asked, found)
+
+
+def _travels(asked: Asked, found: Any) -> None:
+    """What comes back from a result folder, and what the second verifier says of its certificate."""
+    with tempfile.TemporaryDirectory() as folder:
+        found.save(folder)
+        again = veil.load_result(folder, asked.case.problem)
+        if (again.policy.digest(), again.pairs) != (found.policy.digest(), found.pairs):
+            raise Wrong("the result folder holds another policy, or other values of pairs")
+        if (again.opacity, again.constraints) != (found.opacity, found.constraints):
+            raise Wrong("the result folder holds other values")
+        if found.certificate is not None and asked.case.features["memory"] != "features":
+            answer, code = verify_plain.main([folder, "--sequences", "400"])
+            if code:
+                raise Wrong(f"the second verifier: {answer}")
+
+
+def _chain(asked: Asked) -> None:
+    """The hidden Markov chain that the policy makes: the probability of every sequence, and the return."""
+    problem, policy = asked.arguments
+    if asked.watcher.untimed or asked.case.channels["own"].question.weights:
+        return
+    hmm = induced_hmm(problem, policy)
+    place = {name: number for number, name in enumerate(hmm.symbols)}
+    opening = [] if problem.observer.sees_first else ["(nothing)"]
+    for y, row in asked.joint().rows.items():
+        names = [one if isinstance(one, str) else "/".join(one) for one in _written(asked, y)]
+        first, *later = (place[name] for name in opening + names)
+        message = hmm.start * hmm.emissions[:, first]
+        for symbol in later:
+            message = (message @ hmm.transitions) * hmm.emissions[:, symbol]
+        same(f"chain {names}", float(message.sum()), sum(row.values()))
+    here, total = hmm.start, 0.0
+    for time in range(problem.horizon):
+        total += problem.discount**time * float(here @ hmm.rewards)
+        here = here @ hmm.transitions
+    total += problem.discount**problem.horizon * float(here @ hmm.terminal_rewards)
+    same("return of the chain", total, asked.runs()[0].returns["gold"])
 
 
 def _proof(asked: Asked, certificate: Any, policy: Any) -> None:
@@ -730,6 +771,7 @@ CALLS: dict[str, Call] = {
     "return_gradient": Call(_return_gradient, takes_pair=False),
     "return given secret": Call(_given_secret),
     "disclosure": Call(_disclosure),
+    "chain": Call(_chain, takes_pair=False),
     "unrolled": Call(_unrolled, 1.5),
     "lifted": Call(_lifted, 1.5),
     "constraint_values": Call(_constraints, takes_pair=False),
