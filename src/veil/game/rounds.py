@@ -148,7 +148,9 @@ class Rounds:
             self.problem,
             self.pairs,
             threshold=self.threshold,
-            gap=max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * open_bits, _LARGEST_GAP)) if bounds else _OWN_SHARE * open_bits,
+            gap=max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * open_bits, _LARGEST_GAP))
+            if bounds
+            else _OWN_SHARE * open_bits,
             iterations=iterations,
             blind=None if self.best is None else self.best.blind,
             prices=self.prices,
