@@ -12,7 +12,7 @@ OUT = Path(__file__).parents[1] / "figures" / "rooms.svg"
 ROOMS = (
     ("common", "shared by all rooms", "errors, checks, logs, clock, registry, files"),
     ("problem", "what is asked", "model, observer, secrets, problem, grid"),
-    ("policy", "who acts", "markov, timed, memory, history, load"),
+    ("policy", "who acts", "markov, memory, history, load"),
     ("engine", "what the observer knows", "compile, chain, tree, joint, sequences, additive"),
     ("measure", "how much is hidden", "evaluate (veil.opacity), exact, bracket, sampled"),
     ("game", "the best of all policies", "enclose, solve, windows, responses, rules"),

@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 
 import veil
+from veil import verify_plain
+from veil.engine.induced import induced_hmm
+from veil.formats.policies.text import policy_to_csv, policy_to_json
+from veil.policy.exported import player_document
+from veil.policy.runtime import Player as NamedPlayer
 from veil.report.html import make_report
 
 from .cases import OTHER, Case, uniform
@@ -489,10 +494,30 @@ def _smoother(asked: Asked) -> None:
 
 def _player(asked: Asked) -> None:
     """Runs by the public player: it takes actions as often as the policy takes them."""
+    problem, policy = asked.arguments
+    _plays(asked, lambda model, seed: policy.player(problem, seed=seed, **model))
+
+
+def _exported(asked: Asked) -> None:
+    """The same by what a robot executes, which knows names alone; by the text of the policy if that is enough."""
+    problem, policy = asked.arguments
+    documents: dict[Any, Any] = {}
+
+    def begin(model: dict[str, int], seed: int) -> Any:
+        key = model.get("model")
+        if key not in documents:
+            documents[key] = player_document(problem, policy, **model)
+        return NamedPlayer(documents[key], seed)
+
+    _plays(asked, begin)
+
+
+def _plays(asked: Asked, begin: Callable[[dict[str, int], int], Any]) -> None:
+    """Whether the players that `begin` makes of the known model and a seed act by the law of the policy."""
     case, acting, rng = asked.case, asked.acting, asked.rng
     surplus, spread = dict[int, float](), dict[int, float]()
     for _ in range(_RUNS):
-        for action, law in _played(case, acting, rng):
+        for action, law in _played(case, acting, rng, begin):
             if not case.world.available[law.state][action]:
                 raise Wrong(f"the player takes action {action}, which is not available")
             if not law.chances.get(action):
@@ -513,13 +538,13 @@ class _Law:
     chances: dict[int, float]
 
 
-def _played(case: Case, acting: Acting, rng: random.Random) -> Iterator[tuple[int, _Law]]:
+def _played(case: Case, acting: Acting, rng: random.Random, begin: Callable[..., Any]) -> Iterator[tuple[int, _Law]]:
     """The decisions of one run, each with its law; the nodes of a controller are followed as a distribution."""
     world, watcher = case.world, case.watcher(case.reads)
     k = rng.choices(range(len(world.weights)), world.weights)[0]
     asked_for = [one.question for one in case.channels.values()]
     knows = len(world.weights) > 1 and any(one.which_model and one.known is not None for one in asked_for)
-    playing = acting.policy.player(case.problem, seed=rng.randrange(10**6), **({"model": k} if knows else {}))
+    playing = begin({"model": k} if knows else {}, rng.randrange(10**6))
     path: tuple[int, ...] = ()
     events: tuple = ()
     nodes, action = {0: 1.0}, -1
@@ -555,11 +580,17 @@ def _save_load(asked: Asked) -> None:
 
 def _policy_file(asked: Asked) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "policy.safetensors"
-        asked.acting.policy.save(path)
-        loaded = veil.load_policy(path)
-    if loaded.digest() != asked.acting.policy.digest():
-        raise Wrong("the loaded policy has another digest")
+        problem, policy = asked.arguments
+        saved, policy_of = Path(folder) / "policy.safetensors", policy.on(problem)
+        policy.save(saved)
+        loaded = [(veil.load_policy(saved), policy)]
+        for suffix, write in (("json", policy_to_json), ("csv", policy_to_csv)):
+            path = saved.with_suffix(f".{suffix}")
+            write(path, problem, policy)
+            loaded += [(veil.load_policy(path), policy_of), (veil.load_policy(path, problem), policy_of)]
+    for number, (found, expected) in enumerate(loaded):
+        if found.digest() != expected.digest():
+            raise Wrong(f"loaded policy {number} has another digest")
 
 
 def _checked_answer(asked: Asked, policy: Any, opacity: Any, expected_return: float) -> tuple[Acting, Runs]:
@@ -586,6 +617,45 @@ def _solution(asked: Asked, found: Any) -> None:
         raise Wrong(f"feasible, and all runs miss a constraint: {[(v.name, v.value, v.bound) for v in values]}")
     if found.certificate is not None:
         _proof(asked, found.certificate, found.policy)
+    _travels(asked, found)
+
+
+def _travels(asked: Asked, found: Any) -> None:
+    """What comes back from a result folder, and what the second verifier says of its certificate."""
+    with tempfile.TemporaryDirectory() as folder:
+        found.save(folder)
+        again = veil.load_result(folder, asked.case.problem)
+        if (again.policy.digest(), again.pairs) != (found.policy.digest(), found.pairs):
+            raise Wrong("the result folder holds another policy, or other values of pairs")
+        if (again.opacity, again.constraints) != (found.opacity, found.constraints):
+            raise Wrong("the result folder holds other values")
+        if found.certificate is not None and asked.case.features["memory"] != "features":
+            answer, code = verify_plain.main([folder, "--sequences", "400"])
+            if code:
+                raise Wrong(f"the second verifier: {answer}")
+
+
+def _chain(asked: Asked) -> None:
+    """The hidden Markov chain that the policy makes: the probability of every sequence, and the return."""
+    problem, policy = asked.arguments
+    if asked.watcher.untimed or asked.case.channels["own"].question.weights:
+        return
+    hmm = induced_hmm(problem, policy)
+    place = {name: number for number, name in enumerate(hmm.symbols)}
+    opening = [] if problem.observer.sees_first else ["(nothing)"]
+    for y, row in asked.joint().rows.items():
+        names = [one if isinstance(one, str) else "/".join(one) for one in _written(asked, y)]
+        first, *later = (place[name] for name in opening + names)
+        message = hmm.start * hmm.emissions[:, first]
+        for symbol in later:
+            message = (message @ hmm.transitions) * hmm.emissions[:, symbol]
+        same(f"chain {names}", float(message.sum()), sum(row.values()))
+    here, total = hmm.start, 0.0
+    for time in range(problem.horizon):
+        total += problem.discount**time * float(here @ hmm.rewards)
+        here = here @ hmm.transitions
+    total += problem.discount**problem.horizon * float(here @ hmm.terminal_rewards)
+    same("return of the chain", total, asked.runs()[0].returns["gold"])
 
 
 def _proof(asked: Asked, certificate: Any, policy: Any) -> None:
@@ -701,6 +771,7 @@ CALLS: dict[str, Call] = {
     "return_gradient": Call(_return_gradient, takes_pair=False),
     "return given secret": Call(_given_secret),
     "disclosure": Call(_disclosure),
+    "chain": Call(_chain, takes_pair=False),
     "unrolled": Call(_unrolled, 1.5),
     "lifted": Call(_lifted, 1.5),
     "constraint_values": Call(_constraints, takes_pair=False),
@@ -723,6 +794,7 @@ CALLS: dict[str, Call] = {
     "filter": Call(_filter),
     "smoother": Call(_smoother),
     "player": Call(_player, takes_pair=False),
+    "exported player": Call(_exported, takes_pair=False),
     "policy file": Call(_policy_file, 1.0, takes_pair=False),
     "save and load": Call(_save_load, 1.5),
     "solve ascent": Call(_solve("ascent"), 0.2, takes_pair=False),

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 
 import veil
-from tests.seeds import looped
 from veil.engine.compile import build
 from veil.measure.evaluate import Method
 
@@ -47,13 +46,6 @@ def test_a_return_over_an_infinite_horizon_carries_all_that_it_reaches():
     assert veil.expected_return(problem, stay) == pytest.approx(10.0)
 
 
-@looped(("method", "options"), WAYS)
-def test_every_method_measures_the_same(pair: tuple[veil.Problem, veil.Problem], method: Method, options: dict):
-    found = [veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method, **options) for problem in pair]
-    assert found[0].bits == pytest.approx(found[1].bits, abs=1e-12)
-    assert found[0].prior_bits == pytest.approx(found[1].prior_bits, abs=1e-12)
-
-
 @pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
 @pytest.mark.parametrize(("method", "options"), WAYS, ids=[name for name, _ in WAYS])
 def test_gradients_come_back_in_the_shape_of_the_whole_table(
@@ -66,15 +58,3 @@ def test_gradients_come_back_in_the_shape_of_the_whole_table(
     assert long.shape == shape
     np.testing.assert_allclose(long[..., :REACHED, :], short, atol=1e-12)
     assert not long[..., REACHED:, :].any()
-
-
-def test_returns_and_beliefs_are_those_of_the_model(pair: tuple[veil.Problem, veil.Problem]):
-    policies = [veil.MarkovPolicy.uniform(problem) for problem in pair]
-    values = [veil.expected_return(problem, policy) for problem, policy in zip(pair, policies, strict=True)]
-    assert values[0] == pytest.approx(values[1], abs=1e-12)
-    watchers = [veil.ObserverFilter(problem, policy) for problem, policy in zip(pair, policies, strict=True)]
-    for observation in (0, 1, 0, 0):
-        posteriors = [watcher.update(observation) for watcher in watchers]
-        np.testing.assert_allclose(posteriors[0], posteriors[1], atol=1e-12)
-    assert watchers[0].belief.shape == (SIZE,)
-    np.testing.assert_allclose(watchers[0].belief[:REACHED], watchers[1].belief, atol=1e-12)

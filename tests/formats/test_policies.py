@@ -11,7 +11,6 @@ import pytest
 
 import veil
 from tests.formats.policies import policies, watched
-from tests.random_problems import random_case
 from tests.seeds import looped
 from veil.common.errors import InputError, PolicyFileError, VeilError
 from veil.engine.compile import build
@@ -21,19 +20,6 @@ from veil.game.public_graph import FullHistory
 from veil.game.solve import solve_game
 
 WRITERS = {"json": policy_to_json, "csv": policy_to_csv}
-MEMORIES = {
-    "observations": veil.ObservationMemory(2),
-    "states": veil.StateMemory(1, clock=False),
-    "zones": veil.ZoneMemory([[0], [1]]),
-    "controller": veil.Controller(2),
-    "controller with a clock": veil.Controller(2, clock=True),
-    "mixture": veil.Mixture(2, clock=True),
-}
-
-
-def remembering(problem: veil.Problem, memory: Any) -> veil.MemoryPolicy:
-    shape = veil.MemoryPolicy.uniform(problem, memory).probabilities.shape
-    return veil.MemoryPolicy.softmax(np.random.default_rng(4).normal(scale=30, size=shape), problem, memory)
 
 
 def history(horizon: int = 3, told_at: int | None = None) -> tuple[veil.Problem, veil.HistoryPolicy]:
@@ -53,20 +39,6 @@ def comes_back(problem: veil.Problem, policy: Any, folder: Path) -> None:
             again = folder / f"again.{suffix}"
             write(again, problem, found)
             assert again.read_bytes() == path.read_bytes()
-
-
-@looped("seed", range(12))
-def test_random_policies_come_back_to_the_last_bit(seed: int, tmp_path: Path):
-    case = random_case(seed)
-    comes_back(case.problem, case.policy, tmp_path)
-
-
-@looped("memory", MEMORIES)
-def test_policies_with_memory_come_back(memory: str, tmp_path: Path):
-    problem = watched()
-    policy = remembering(problem, MEMORIES[memory])
-    comes_back(problem, policy, tmp_path)
-    assert veil.opacity(problem, veil.load_policy(tmp_path / "policy.csv")).bits == veil.opacity(problem, policy).bits
 
 
 @looped(("horizon", "told_at"), [(1, None), (3, None), (3, 1)])

@@ -226,8 +226,8 @@ def test_a_model_file_beside_the_scenario(tmp_path: Path):
     path.write_text(head + '[secret]\nkind = "last_state"\nstates = { where = "x>=2" }\n')
     expected = Problem(model, watcher, LastState([2, 3]), 3)
     assert fingerprint(load(path)) == fingerprint(expected)
-    changes = 'discount = 0.5\ninitial = "mill"\nterminal_rewards = []\n'
-    changes += 'rewards = [{ states = { where = "x=1" }, reward = 2 }]\n'
+    changes = 'discount = 0.5\ninitial = "mill"\n'
+    changes += 'rewards = [{ states = { where = "x=1" }, reward = 2 }, { last = true, reward = 0 }]\n'
     path.write_text(head + changes + '[observer.sensors.eye]\nstates = [1]\n[secret]\nkind = "initial_state"\n')
     problem = load(path)
     assert problem.discount == 0.5

@@ -12,11 +12,11 @@ from ...problem.problem import Problem
 from ..imported import changed_model
 from ..propositions import meanings
 from .keys import MOST_WORK
-from .models import ScenarioModel, lookup
-from .schema import ConstraintTable, NamedReward
+from .models import ScenarioModel, paid_states
+from .schema import ConstraintTable, PaidStates
 
 
-def with_rewards(found: ScenarioModel, tables: Mapping[str, list[NamedReward]], defects: Defects) -> Model | None:
+def with_rewards(found: ScenarioModel, tables: Mapping[str, list[PaidStates]], defects: Defects) -> Model | None:
     """The model with the further rewards of `[[rewards.NAME]]`; None with every defect noted."""
     model, before = found.model, len(defects)
     if not tables:
@@ -26,25 +26,10 @@ def with_rewards(found: ScenarioModel, tables: Mapping[str, list[NamedReward]], 
         part = defects.under(name)
         if name in model.named_rewards:
             part.add("the model has a reward of this name already: use another one")
-        paid[name] = np.zeros((model.num_states, model.num_actions))
-        ends[name] = np.zeros(model.num_states)
-        for number, entry in enumerate(parts):
-            _add(entry, paid[name], ends[name], found, part.under(number))
+        paid[name], ends[name] = paid_states(parts, found, part)
     if len(defects) > before:
         return None
     return changed_model(model, rewards=paid, terminal_rewards=ends)
-
-
-def _add(entry: NamedReward, paid: np.ndarray, ends: np.ndarray, found: ScenarioModel, defects: Defects) -> None:
-    where = slice(None) if entry.states is None else found.find(entry.states, defects.under("states"))
-    if entry.last:
-        if entry.action is not None:
-            defects.add("found beside last = true: there is no decision in the last state", "action")
-        ends[where] += entry.reward
-    elif entry.action is None:
-        paid[where] += entry.reward
-    elif (action := lookup(found.action_numbers, entry.action, "action", defects, "action")) is not None:
-        paid[where, action] += entry.reward
 
 
 def read_constraints(tables: Sequence[ConstraintTable], model: ScenarioModel, defects: Defects) -> list[Constraint]:

@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
 from ...common.files import reason
 from ...common.suggest import suggestion
 from ..imported import changed_model
 from ..registry import find_format, read_model
-from .models import ScenarioModel, lookup
+from .models import ScenarioModel, paid_states
 from .schema import ModelFile
 from .text import shown
 
@@ -98,33 +96,19 @@ def inside(given: str, folder: Path, allow_outside: bool, defects: Defects) -> P
 
 def _changed(found: ScenarioModel, table: ModelFile, defects: Defects) -> ScenarioModel | None:
     """The model with what the scenario says in place of what the file says."""
-    if table.initial is None and table.rewards is None and table.terminal_rewards is None and table.discount is None:
+    if table.initial is None and not table.rewards and table.discount is None:
         return found
     before, model = len(defects), found.model
-    rewards, terminal = model.rewards, model.terminal_rewards
-    if table.rewards is not None:
-        rewards = np.zeros((model.num_states, model.num_actions))
-        for number, paid in enumerate(table.rewards):
-            part = defects.under("rewards", number)
-            where = found.find(paid.states, part.under("states"))
-            if paid.action is None:
-                rewards[where] += paid.reward
-            elif (action := lookup(found.action_numbers, paid.action, "action", part, "action")) is not None:
-                rewards[where, action] += paid.reward
-    if table.terminal_rewards is not None:
-        terminal = np.zeros(model.num_states)
-        for number, paid in enumerate(table.terminal_rewards):
-            part = defects.under("terminal_rewards", number, "states")
-            terminal[found.find(paid.states, part)] += paid.reward
+    paid, ends = paid_states(table.rewards, found, defects.under("rewards"))
     if len(defects) > before:
         return None
     try:
         made = changed_model(
             model,
-            rewards=rewards,
+            rewards=None if all(one.last for one in table.rewards) else paid,
             initial=table.initial,
             discount=table.discount,
-            terminal_rewards=terminal,
+            terminal_rewards=ends if any(one.last for one in table.rewards) else None,
         )
     except VeilError as error:
         defects.take(error)

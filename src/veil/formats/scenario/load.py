@@ -1,6 +1,6 @@
 """Scenario files: one problem a TOML file, with the settings to solve it; read, checked and never executed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from ...policy.markov import MarkovPolicy
 from ...policy.policy import Policy
 from ...problem.agent import AgentSees
 from ...problem.belief import UNIFORM
-from ...problem.constraints import Constraint, Return
+from ...problem.constraints import Return
 from ...problem.grid.frame import Frame
 from ...problem.layout import Layout
 from ...problem.masks import COST, Masks
@@ -37,7 +37,6 @@ from .schema import (
     BeliefTable,
     Graph,
     Grid,
-    MasksTable,
     ModelFile,
     ObserverTable,
     OneOfSeveral,
@@ -160,21 +159,20 @@ class _Reader:
         if tables.masks is not None and tables.querying is not None:
             defects.add("found beside [masks], expected one of them", "querying")
             return None
-        cost = COST if tables.querying is None else QUERYING
-        late: list[Constraint] = [one for one in constraints if isinstance(one, Return) and one.reward == cost]
-        if tables.masks is not None or tables.querying is not None:
-            constraints = [one for one in constraints if one not in late]
-        sure = [one for one in constraints if isinstance(one, Return) and one.reward == CERTAIN]
-        constraints = [one for one in constraints if one not in sure]
+        products = self._products()
+        late = {
+            name: [one for one in constraints if isinstance(one, Return) and one.reward == name] for name in products
+        }
+        found: Problem | None = None
         try:
-            problem = Problem(
+            found = Problem(
                 models if len(models) > 1 else models[0],
                 observer,
                 secret,
                 tables.horizon,
                 tables.min_return,
                 tables.return_over,
-                constraints=constraints,
+                constraints=[one for one in constraints if not any(one in some for some in late.values())],
                 pairs=pairs,
                 agent_sees=agent_sees,
                 name=name,
@@ -182,12 +180,25 @@ class _Reader:
             )
         except InputError as error:
             defects.take(error)
-            return None
-        if tables.querying is not None:
-            found = self._asked(problem, tables.querying, late)
-        else:
-            found = problem if tables.masks is None else _masked(problem, tables.masks, late, defects)
-        return found if not sure or found is None else _never_certain(found, sure, defects)
+        for name, (table, make) in products.items():
+            if found is None or (name == CERTAIN and not late[name]):
+                continue
+            try:
+                found = make(found, late[name])
+            except VeilError as error:
+                defects.take(error, table)
+                found = None
+        return found
+
+    def _products(self) -> dict[str, tuple[str, Callable[[Problem, list[Return]], Problem | None]]]:
+        """What is made of the problem, one after the other: by the reward that it adds, its table and how it is made."""
+        masks, querying = self.tables.masks, self.tables.querying
+        found: dict[str, tuple[str, Callable[[Problem, list[Return]], Problem | None]]] = {}
+        if masks is not None:
+            found[COST] = "masks", lambda problem, late: Masks(**dict(masks)).apply(problem, late)
+        if querying is not None:
+            found[QUERYING] = "querying", lambda problem, late: self._asked(problem, querying, late)
+        return found | {CERTAIN: ("constraints", with_disclosure)}
 
     def _read_models(self) -> list[ScenarioModel]:
         """The model, or every one of `[[models]]`; none where one of them has defects."""
@@ -310,7 +321,7 @@ class _Reader:
             self._defects.take(error, "observers")
             return None
 
-    def _asked(self, problem: Problem, table: QueryingTable, late: list[Constraint]) -> Problem | None:
+    def _asked(self, problem: Problem, table: QueryingTable, late: list[Return]) -> Problem | None:
         """The problem of an observer that asks; None with every defect noted."""
         part = self._defects.under("querying")
         if table.queries is None and problem.min_return is not None:
@@ -319,23 +330,17 @@ class _Reader:
                 "min_return",
             )
             return None
-        if table.walker == UNIFORM:
-            walker = MarkovPolicy.uniform(problem)
-        else:
-            walker = self._policy(table.walker, part.under("walker"))
+        uniform = table.walker == UNIFORM
+        walker = MarkovPolicy.uniform(problem) if uniform else self._policy(table.walker, part.under("walker"))
         queries = None if table.queries is None else self._policy(table.queries, part.under("queries"))
         if walker is None or (queries is None and table.queries is not None):
             return None
-        try:
-            querying = Querying(table.sensors, table.costs, walker=walker)
-            if queries is None:
-                return querying.apply(problem, late)
-            if late:
-                part.add("found beside a constraint on what queries cost, which they decide: leave one out", "queries")
-            return querying.against(problem, queries)
-        except VeilError as error:
-            part.take(error)
-            return None
+        querying = Querying(table.sensors, table.costs, walker=walker)
+        if queries is None:
+            return querying.apply(problem, late)
+        if late:
+            part.add("found beside a constraint on what queries cost, which they decide: leave one out", "queries")
+        return querying.against(problem, queries)
 
     def _layout(self, first: ScenarioModel) -> Layout | None:
         table = self.tables.layout
@@ -356,25 +361,6 @@ class _Reader:
             part.add("found beside the agent's sensors, expected one of them", "sees")
             return None
         return read_observer(table, first, self.tables.horizon, part, further=True)
-
-
-def _never_certain(problem: Problem, constraints: list[Return], defects: Defects) -> Problem | None:
-    """The problem with bounds on how often the observer is certain; None with every defect noted."""
-    try:
-        return with_disclosure(problem, constraints)
-    except VeilError as error:
-        defects.take(error, "constraints")
-        return None
-
-
-def _masked(problem: Problem, table: MasksTable, late: list[Constraint], defects: Defects) -> Problem | None:
-    """The problem with masks, and with the constraints on what they cost; None with every defect noted."""
-    try:
-        masks = Masks(table.sensors, table.costs, table.keep_discount, visible=table.visible)
-        return masks.apply(problem, late)
-    except VeilError as error:
-        defects.take(error, "masks")
-        return None
 
 
 class _Merged(Defects):

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
+from jaxtyping import Float
 
 from ...common.checks import MOST_LISTED, SUM_TOLERANCE, Defects
 from ...common.errors import InputError
@@ -18,7 +19,7 @@ from ...problem.grid.world import GridWorld, Sensor
 from ...problem.model import Model
 from ..imported import Imported
 from ..propositions import is_comparison
-from .schema import MOST_CELLS, DrawnSensor, Graph, Grid
+from .schema import MOST_CELLS, DrawnSensor, Graph, Grid, PaidStates
 from .text import shown
 from .types import Drawn, StateSet, Where
 
@@ -142,6 +143,25 @@ def lookup(numbers: Mapping[str, int], key: str, what: str, defects: Defects, *a
         hint = suggestion(key, numbers) if len(defects) < MOST_LISTED else ""
         defects.add(f"unknown {what} {shown(key)}: {hint}", *at)
     return numbers.get(key)
+
+
+def paid_states(
+    entries: Sequence[PaidStates], found: ScenarioModel, defects: Defects
+) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, " S"]]:
+    """What the parts of a reward pay for decisions and for the last state; every defect is noted."""
+    paid, ends = np.zeros((found.model.num_states, found.model.num_actions)), np.zeros(found.model.num_states)
+    for number, entry in enumerate(entries):
+        part = defects.under(number)
+        where = slice(None) if entry.states is None else found.find(entry.states, part.under("states"))
+        if entry.last:
+            if entry.action is not None:
+                part.add("found beside last = true: there is no decision in the last state", "action")
+            ends[where] += entry.reward
+        elif entry.action is None:
+            paid[where] += entry.reward
+        elif (action := lookup(found.action_numbers, entry.action, "action", part, "action")) is not None:
+            paid[where, action] += entry.reward
+    return paid, ends
 
 
 def normalised(weights: Mapping[K, float]) -> dict[K, float]:

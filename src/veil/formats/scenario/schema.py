@@ -165,15 +165,7 @@ class Graph(Table):
 
 
 class PaidStates(Table):
-    """A reward in a model that comes from a file."""
-
-    states: States = Field(description="The states in which it is paid.")
-    action: Name | None = Field(None, description="The action that it is paid for; by default all.")
-    reward: Finite = Field(description="Paid for each decision taken there.")
-
-
-class NamedReward(Table):
-    """A part of a further reward, `[[rewards.NAME]]`; the parts of one name add up. Constraints use it by its name."""
+    """A part of a reward; the parts add up. Constraints use a further reward by its name."""
 
     states: States | None = Field(None, description="The states in which it is paid; by default all.")
     action: Name | None = Field(None, description="The action that it is paid for; by default all.")
@@ -236,13 +228,6 @@ class QueryingTable(Table):
     )
 
 
-class FinalStates(Table):
-    """A reward for the last state in a model that comes from a file."""
-
-    states: States = Field(description="The states for which it is paid.")
-    reward: Finite = Field(description="Paid once.")
-
-
 class ModelFile(Table):
     """A model from a file: `.pomdp` (Cassandra), `.npz` (NumPy), `.drn`, `.prism`, `.nm`, `.pm`, or the format of a package."""
 
@@ -255,8 +240,9 @@ class ModelFile(Table):
     reward_model: Name | None = Field(None, description="The rewards to use of a PRISM program or DRN file.")
     options: dict[Name, Constant] = Field({}, description="Further options of the format (`veil show formats`).")
     initial: Start | None = Field(None, description="Start, instead of the file's; as in `[graph]`.")
-    rewards: list[PaidStates] | None = Field(None, description="Rewards, instead of the file's; they add up.")
-    terminal_rewards: list[FinalStates] | None = Field(None, description="Rewards of the last state; they add up.")
+    rewards: list[PaidStates] = Field(
+        [], description="Rewards, instead of the file's; with `last`, instead of those that it has for the last state."
+    )
     discount: Probability | None = Field(None, description="Discount factor, instead of the file's.")
 
 
@@ -451,7 +437,7 @@ class ScenarioFile(Table):
         None,
         description="What the observer wants to know; in a grid by default: is the last cell a secret cell?",
     )
-    rewards: Annotated[dict[Name, list[NamedReward]], Field(max_length=MOST_REWARDS)] = Field(
+    rewards: Annotated[dict[Name, list[PaidStates]], Field(max_length=MOST_REWARDS)] = Field(
         {}, description="Further rewards, for constraints."
     )
     constraints: Annotated[list[ConstraintTable], Field(max_length=MOST_CONSTRAINTS)] = Field(

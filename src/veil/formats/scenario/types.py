@@ -88,7 +88,7 @@ class Drawn(Table):
     drawn: Annotated[str, Field(min_length=1, max_length=1)]
 
 
-class SignTable(Table):
+class Sign(Table):
     """The meaning of a character of a drawing: roles, the reward of its goals, the weight of its starts, and its zone."""
 
     roles: Name | _Names = Field(alias="is")
@@ -104,16 +104,6 @@ class Step:
     state: str
     action: str
     following: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Sign:
-    """The meaning of a character of a drawing: roles, the reward of its goals, the weight of its starts, and its zone."""
-
-    roles: tuple[str, ...]
-    reward: float | None = None
-    weight: float | None = None
-    zone: str | None = None
 
 
 def _step(value: tuple[str, str, str] | tuple[str, str, str, float] | tuple[str, str, dict[str, float]]) -> Step:
@@ -133,10 +123,10 @@ def _start(value: str | list[str] | dict[str, float]) -> dict[str, float]:
     return dict.fromkeys(value, 1 / len(value))
 
 
-def _sign(value: str | list[str] | SignTable) -> Sign:
-    roles, table = (value.roles, value) if isinstance(value, SignTable) else (value, None)
-    named = (roles,) if isinstance(roles, str) else tuple(roles)
-    return Sign(named) if table is None else Sign(named, table.reward, table.weight, table.zone)
+def _sign(value: str | list[str] | Sign) -> Sign:
+    roles = value.roles if isinstance(value, Sign) else value
+    found = value if isinstance(value, Sign) else Sign.model_construct()
+    return found.model_copy(update={"roles": (roles,) if isinstance(roles, str) else tuple(roles)})
 
 
 StateSet = Name | _Index | Annotated[list[Name | _Index], Field(min_length=1)] | Where | Drawn
@@ -211,7 +201,7 @@ Meaning = Annotated[
         "one of the words floor, wall, start, goal, secret, absorbing, or the character of a sensor; a list of these;"
         ' or { is = …, reward = number, weight = number above 0, zone = "name" }',
         "word, list, or table",
-        Name | _Names | SignTable,
+        Name | _Names | Sign,
         _sign,
     ),
 ]
