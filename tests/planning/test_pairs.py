@@ -119,7 +119,6 @@ def test_an_observer_who_may_be_wrong_is_misled():
         ({"hide": "other", "method": "primal-dual"}, "hide: method='primal-dual' does not have this option"),
         ({"task": "H(other", "method": "ascent"}, "never closed"),
         ({"features": "one-hot"}, "trained on samples"),
-        ({"method": "primal-dual", "gradients": "sampled"}, "bounds on pairs need"),
     ],
 )
 def test_what_is_refused(options: dict[str, object], words: str):

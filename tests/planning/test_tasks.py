@@ -154,11 +154,6 @@ def test_the_largest_probability_of_a_formula_for_some_bits():
     assert free.task_value <= veil.solve(alone, task="P(F s1)", min_opacity=0, **QUICK).task_value + 1e-9
 
 
-def test_methods_and_options_without_a_task_say_so():
-    with pytest.raises(veil.InputError, match="task needs gradients='exact'"):
-        veil.solve(LIMITED, "primal-dual", "timed", task="energy", gradients="sampled", certificate=False)
-
-
 def test_files_and_commands_know_the_task(tmp_path: Path):
     scenario, folder = tmp_path / "problem.toml", tmp_path / "result"
     LIMITED.save(scenario)
