@@ -2,7 +2,7 @@
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..common.clock import Clock
@@ -136,9 +136,8 @@ def _at_least(row: ComparedClass, best: ComparedClass) -> ComparedClass:
     """The row, with the policy of a smaller class where that hides more."""
     if row.feasible and row.opacity.bits >= best.opacity.bits:
         return row
-    return ComparedClass(
-        row.policy_class, best.policy, best.opacity, best.expected_return, True, row.status, row.seconds, True
-    )
+    named = {"policy_class": row.policy_class, "status": row.status, "seconds": row.seconds}
+    return replace(best, **named, from_smaller_class=True)
 
 
 def _proven(problem: Problem, rows: list[ComparedClass], seconds: float) -> float:

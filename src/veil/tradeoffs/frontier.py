@@ -13,7 +13,6 @@ from ..common.rounding import upper_text
 from ..common.settings import checked, settings, takes
 from ..common.values import Value
 from ..common.workers import team_of
-from ..measure.result import Opacity
 from ..planning.methods import unsupported
 from ..planning.options import FrontierOptions, SolveOptions
 from ..planning.policy_class import Space, make_space, memory_words
@@ -22,11 +21,11 @@ from ..planning.solution import Solution, Status
 from ..planning.starts import richest_table
 from ..planning.table_methods import make_ascent
 from ..policy.policy import Policy
-from ..policy.tabular import TablePolicy
+from ..policy.tabular import table_policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem, check_problem
 from ..proof.certify import certify
-from .frontier_file import CurveFile, Kept
+from .frontier_file import CurveFile, FrontierPoint
 from .moved_bound import RETURN, MovedBound
 
 POINT = "point"
@@ -34,25 +33,6 @@ POINT = "point"
 
 # A point is begun from its neighbours, so it needs fewer starts and iterations than a search from nothing.
 _STARTS, _ITERATIONS = 5, 240
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FrontierPoint(Value):
-    """One point: the best policy found that meets the bound `threshold`.
-
-    `value` is that of the bounded quantity, the return unless the curve is along another. `price_bits` is λ there: the bits
-    that one more unit of the bound costs, the slope of the curve to the strict side. It is 0 where a policy that meets a
-    stricter bound hides as much, and inf at the strictest bound: no bits buy more. `upper_bits` is the proven upper bound over
-    all policies that meet the bound `threshold`, inf where none was proven.
-    """
-
-    threshold: float
-    expected_return: float
-    opacity: Opacity
-    price_bits: float
-    policy: TablePolicy
-    value: float
-    upper_bits: float = math.inf
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -208,7 +188,10 @@ class _Sweep:
                 thresholds = self._spaced(value, count)
             best = found.get(index)
             if solution.feasible and (best is None or solution.opacity.bits > best.opacity.bits):
-                found[index] = Kept.of(solution, value, price)
+                table = table_policy(solution.policy)
+                found[index] = FrontierPoint(
+                    float(thresholds[index]), solution.expected_return, solution.opacity, price, table, value
+                )
                 self._report(found[index], number + 1, len(order))
             if solution.status is Status.INTERRUPTED:
                 self.status = Status.INTERRUPTED
@@ -237,7 +220,7 @@ class _Sweep:
             bounded.append(replace(point, upper_bits=upper))
         return bounded
 
-    def _report(self, point: Kept, searches: int, of: int) -> None:
+    def _report(self, point: FrontierPoint, searches: int, of: int) -> None:
         """Tell a function that follows the sweep of a point that was found, or found better; its multiplier is the price."""
         if callable(self._options.progress):
             bits, spent = point.opacity.bits, self._clock.spent
@@ -249,7 +232,7 @@ class _Sweep:
         return np.linspace(min(freest, strictest, key=lambda bound: self._moved.sign * bound), strictest, count)
 
     def _asked(
-        self, index: int, found: dict[int, Kept], thresholds: Float[np.ndarray, " k"] | None
+        self, index: int, found: dict[int, FrontierPoint], thresholds: Float[np.ndarray, " k"] | None
     ) -> tuple[float | None, Policy | None]:
         """The threshold of a point, and the policy of a neighbour to begin from; none for the first search."""
         threshold = None if thresholds is None else float(thresholds[index])
@@ -275,16 +258,14 @@ class _Sweep:
         return solution
 
 
-def _cleaned(found: dict[int, Kept], thresholds: np.ndarray, is_last: np.ndarray) -> Iterator[FrontierPoint]:
+def _cleaned(found: dict[int, FrontierPoint], thresholds: np.ndarray, is_last: np.ndarray) -> Iterator[FrontierPoint]:
     """The points in order; where a point of a stricter bound hides as much, its policy serves the freer one too."""
-    best: Kept | None = None
+    best: FrontierPoint | None = None
     points: list[FrontierPoint] = []
     for index in sorted(found, reverse=True):
-        solution = found[index]
-        if best is None or solution.opacity.bits > best.opacity.bits:
-            best = solution
-        price = math.inf if is_last[index] else solution.price_bits if best is solution else 0.0
-        points.append(
-            FrontierPoint(float(thresholds[index]), best.expected_return, best.opacity, price, best.policy, best.value)
-        )
+        own = found[index]
+        if best is None or own.opacity.bits > best.opacity.bits:
+            best = own
+        price = math.inf if is_last[index] else own.price_bits if best is own else 0.0
+        points.append(replace(best, threshold=float(thresholds[index]), price_bits=price))
     return reversed(points)

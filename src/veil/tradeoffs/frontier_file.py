@@ -1,6 +1,7 @@
-"""The file of a frontier: the points found so far, from which a later call continues."""
+"""The points of a frontier, and the file of those found so far, from which a later call continues."""
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -8,29 +9,32 @@ import numpy as np
 
 from ..common.errors import CheckpointError, InputError
 from ..common.text import parse_json
+from ..common.values import Value
 from ..measure.result import Opacity
 from ..planning.checkpoint import Checkpoint, read_checkpoint
 from ..planning.policy_class import Space
-from ..planning.solution import Solution
-from ..policy.tabular import TablePolicy, table_policy
+from ..policy.tabular import TablePolicy
 
 _TABLE = "table."  # begins the name of the table of a point, which its index ends
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """What is kept of the best search for a point."""
+@dataclass(frozen=True, eq=False, repr=False)
+class FrontierPoint(Value):
+    """One point: the best policy found that meets the bound `threshold`.
 
-    policy: TablePolicy
+    `value` is that of the bounded quantity, the return unless the curve is along another. `price_bits` is λ there: the bits
+    that one more unit of the bound costs, the slope of the curve to the strict side. It is 0 where a policy that meets a
+    stricter bound hides as much, and inf at the strictest bound: no bits buy more. `upper_bits` is the proven upper bound over
+    all policies that meet the bound `threshold`, inf where none was proven.
+    """
+
+    threshold: float
     expected_return: float
     opacity: Opacity
     price_bits: float
+    policy: TablePolicy
     value: float
-
-    @staticmethod
-    def of(solution: Solution, value: float, price_bits: float) -> "Kept":
-        """From the answer of a search, with the bounded quantity and the price of its bound."""
-        return Kept(table_policy(solution.policy), solution.expected_return, solution.opacity, price_bits, value)
+    upper_bits: float = math.inf
 
 
 class CurveFile:
@@ -45,7 +49,7 @@ class CurveFile:
         self._space, self._identity = space, identity
         self._file, self._path = Checkpoint(path, identity, 0.0), Path(path)
 
-    def read(self) -> tuple[int, dict[int, Kept], float]:
+    def read(self) -> tuple[int, dict[int, FrontierPoint], float]:
         """The number of searches that were made, the best answer of each point, the seconds spent; none without a file."""
         if not self._path.exists():
             return 0, {}, 0.0
@@ -57,16 +61,16 @@ class CurveFile:
         except (KeyError, TypeError, ValueError, InputError) as error:
             raise CheckpointError(f"{self._path} does not hold a frontier: {error}") from error
 
-    def _kept(self, note: dict[str, object], table: np.ndarray) -> Kept:
+    def _kept(self, note: dict[str, object], table: np.ndarray) -> FrontierPoint:
         opacity = Opacity(**note.pop("opacity"))  # pyright: ignore[reportCallIssue]
-        return Kept(self._space.policy(table), opacity=opacity, **note)  # pyright: ignore[reportArgumentType]
+        return FrontierPoint(policy=self._space.policy(table), opacity=opacity, **note)  # pyright: ignore[reportArgumentType]
 
-    def write(self, searches: int, found: dict[int, Kept], seconds: float) -> None:
+    def write(self, searches: int, found: dict[int, FrontierPoint], seconds: float) -> None:
         """Replace the file."""
         points = {
             str(index): {
-                "expected_return": one.expected_return, "price_bits": one.price_bits, "value": one.value,
-                "opacity": asdict(one.opacity),
+                "threshold": one.threshold, "expected_return": one.expected_return, "price_bits": one.price_bits,
+                "value": one.value, "opacity": asdict(one.opacity),
             }
             for index, one in found.items()
         }  # fmt: skip
