@@ -223,10 +223,17 @@ class CheckedProblem:
             self._kept[key] = Moves(row, target, events, _product(chance), degree, begin)
         return self._kept[key]
 
-    def apart(self, time: int) -> tuple[Moves, Float[np.ndarray, "S O"]] | None:
-        """The moves of a time without what is seen, and `b(o|s)` of the state that is reached; None where what is seen depends
-        on more, or on several observers."""
-        (first, *others), record = self.observers, self.record
+    @cached_property
+    def unseen(self) -> Moves:
+        """The moves of all times without what is seen: event 0 stands for all events."""
+        row, moves = self._row, self.record.moves
+        degree = np.bincount(row // self.actions, minlength=self.size)
+        events = (0 * row,) * len(self.observers)
+        return Moves(row, moves.column, events, moves.chance, degree, np.cumsum(degree) - degree)
+
+    def seen_of_states(self, time: int) -> Float[np.ndarray, "S O"] | None:
+        """`b(o|s)` of the state that is reached at a time; None where what is seen depends on more, or on several observers."""
+        first, *others = self.observers
         number = int(first.at[min(time, self.horizon)])
         table = first.tables[max(number, 0)]
         plain = not (others or first.sees_actions or self.delay) and len(table.degree) == self.states
@@ -237,9 +244,7 @@ class CheckedProblem:
             shown[:, first.silent] = 1.0
         else:
             shown[np.repeat(np.arange(self.states), table.degree), table.column] = table.chance
-        row, moves = self._row, record.moves
-        degree = np.bincount(row // self.actions, minlength=self.size)
-        return Moves(row, moves.column, (0 * row,), moves.chance, degree, np.cumsum(degree) - degree), shown
+        return shown
 
     def columns(self, time: int) -> tuple[Numbers, Numbers, Columns, Columns]:
         """`row`, `target` and `events` of the moves that arrive at a time, and their probabilities as a list of factors."""

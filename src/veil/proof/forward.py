@@ -107,7 +107,7 @@ class ForwardPass:
         self.defect = max(self.defect, defect_of(choices.sum(axis=1), choices.shape[1], "policy"))
         for one in self.sums:
             one.pay(time, self.mass, self.x, choices, nodes)
-        moves = problem.at(time + 1)
+        moves = problem.at(time + 1) if self.apart or self.policy.hears else problem.unseen
         count = nodes * int(moves.degree[self.x].sum())
         if count > self.most_moves:
             raise TooLargeError(

@@ -144,10 +144,11 @@ class Sampler:
         for time in range(problem.horizon):
             if clock:
                 clock.check()
-            if problem.at(time + 1) is not known:
-                known = problem.at(time + 1)
+            moves = problem.at(time + 1) if policy.hears else problem.unseen
+            if moves is not known:
+                known = moves
                 totals = np.append(0.0, np.cumsum(known.chance))
-            choices, moves = policy.choices(time, memory, x, z if problem.path is None else 0 * z), problem.at(time + 1)
+            choices = policy.choices(time, memory, x, z if problem.path is None else 0 * z)
             defect_of(choices.sum(axis=1), choices.shape[1], "policy")
             ends = np.cumsum(choices, axis=1)
             choice = (ends <= random.random(count)[:, None] * ends[:, -1:]).sum(axis=1)
@@ -218,8 +219,8 @@ def _step(
     problem: CheckedProblem, policy: CheckedPolicy, time: int, entries: tuple[np.ndarray, ...]
 ) -> tuple[_Step, tuple[np.ndarray, ...]]:
     """The moves from some entries, and the entries that they lead to."""
-    (memory, x, z), nodes, apart = entries, policy.nodes, None if policy.hears else problem.apart(time + 1)
-    moves = problem.at(time + 1) if apart is None else apart[0]
+    (memory, x, z), nodes, shown = entries, policy.nodes, None if policy.hears else problem.seen_of_states(time + 1)
+    moves = problem.at(time + 1) if shown is None else problem.unseen
     if nodes * int(moves.degree[x].sum()) > MOST_MOVES:
         raise TooLargeError(f"a step of the policy has more than {MOST_MOVES:,} moves at time {time}")
     choices = policy.choices(time, memory, x, z if problem.path is None else 0 * z)
@@ -234,7 +235,7 @@ def _step(
     value = problem.settled(time + 1, y, z[position])
     index, number = group(after, y, value)
     watched = events[problem.place[problem.asked[0]]]
-    shown = None if apart is None else np.ascontiguousarray(apart[1][problem.state[y[index]]])
+    shown = None if shown is None else shown[problem.state[y[index]]]
     tables = dict[int, sp.csr_array]()
     order = np.argsort(watched, kind="stable")
     kinds, begins = np.unique(watched[order], return_index=True)
