@@ -101,10 +101,11 @@ def measure(
 ) -> None:
     """Measure what a policy hides, what it leaks, and its return.
 
-    A model file needs an observer and a secret, as a PRISM program with observables and secret variables has, and a horizon.
+    A model file must declare an observer and a secret, such as a PRISM program with observable and secret variables, and
+    needs a horizon.
 
     --set measure.NAME=VALUE gives the options of veil.opacity and, with --details, of veil.measures.quantities, such as
-    measure.width, sequences, workers, top and orders; beside them measure.by, the order of the worst sequences (leaked_bits,
+    measure.width, sequences, workers, top and orders; besides them measure.by, the order of the worst sequences (leaked_bits,
     gain_bits or posterior), and measure.gain, a CSV file with a row of gains for each action of the observer. --set
     attack.NAME=VALUE gives those of veil.attack: episodes, bins, traces, and believes, the policy that the observer assumes.
 

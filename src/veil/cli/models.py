@@ -38,7 +38,7 @@ def new(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a scenario file, or the file of a study, to start from; it can be solved or run without changes.
+    """Write a scenario or study file to start from; you can solve or run it without changes.
 
     Example: veil new patrol
 

@@ -65,8 +65,8 @@ _Set = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="A value that replaces the one in the scenario, such as horizon=20 or min_return=80%; an empty one removes the"
-        " key. Repeatable.",
+        help="Replace a value of the scenario, such as horizon=20 or min_return=80%; an empty value removes the key."
+        " Repeatable.",
         show_default=False,
     ),
 ]

@@ -49,8 +49,8 @@ def certify(
 ) -> None:
     """Prove a lower bound on what a policy hides, and an upper bound over all policies with the same threshold.
 
-    `veil verify` checks the file from the scenario and the policy alone. Of the scenario's table [solve] it uses goal and hide,
-    the pairs whose least is proven. --set certify.gap=BITS: it stops when the bounds are this close, 0.001 by default.
+    `veil verify` checks the file from the scenario and the policy alone. Of the scenario's table [solve] it uses goal and
+    hide. --set certify.gap=BITS stops the search when the bounds are this close, 0.001 by default.
 
     Example: veil certify patrol.toml patrol-result -o proof.json
     """
@@ -103,8 +103,8 @@ def verify(
 ) -> None:
     """Check a certificate from the arrays of the problem and the policy; nothing in the certificate is trusted.
 
-    A result folder is complete, so that it can be checked anywhere. The output says whether the scenario that it came from is
-    still there and unchanged. --set verify.NAME=VALUE gives options of veil.verify about statistical claims: confidence (of all
+    A result folder is complete, so you can check it anywhere. The output says whether its scenario is still there and
+    unchanged. --set verify.NAME=VALUE gives options of veil.verify about statistical claims: confidence (of all
     together), sequences (drawn for each) and seed (to repeat the draws, which are otherwise fresh).
 
     Exit codes: 0 the certificate holds, 5 it does not hold, 2 it could not be checked (a file is missing or cannot be read).

@@ -23,8 +23,7 @@ def queries(
 ) -> None:
     """Bound what an observer that chooses its queries can learn, and find a plan; for scenarios with [querying].
 
-    --set queries.NAME=VALUE gives further options of veil.best_queries, such as price, the bits that one unit of what queries
-    cost counts, and seed.
+    --set queries.NAME=VALUE gives further options of veil.best_queries, such as price (bits per unit of cost) and seed.
 
     Exit codes: 0 done, 2 bad input.
 

@@ -96,8 +96,8 @@ def report(
 ) -> None:
     """Write a self-contained HTML page about a result, about any policy in a scenario, or about a study, and figures.
 
-    --set report.NAME=VALUE gives the number of sampled runs that are shown (runs, 6), the number of revealing sequences
-    (sequences, 12), the seed, and for a study the column that its figures are of (quantity, bits).
+    --set report.NAME=VALUE sets runs (sampled runs to show, 6), sequences (revealing sequences, 12), seed, and for a study
+    quantity (the column of its figures, bits).
 
     Example: veil report patrol-result --points 10 --figures figures
 

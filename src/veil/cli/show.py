@@ -40,7 +40,7 @@ def show(
 
     Every command that takes a scenario file also accepts gallery:NAME.
 
-    Exit codes: 0, 1 if the self-test of the installation failed, 2 bad input.
+    Exit codes: 0 done, 1 the self-test of the installation failed, 2 bad input.
 
     Example: veil show gallery
 

@@ -59,8 +59,8 @@ def run(
     workers: Annotated[
         str | None,
         typer.Option(
-            help="Worker processes, 1 for one run after the other; or the address of a Dask scheduler, such as"
-            " tcp://host:8786.",
+            help="Number of worker processes, 1 for one run after the other; or the address of a Dask scheduler,"
+            " such as tcp://host:8786.",
             show_default="cores",
         ),
     ] = None,
@@ -79,7 +79,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the runs and forecast their cost.")] = False,
     redo: Annotated[
         bool,
-        typer.Option("--redo", help="Begin failed runs again, and check finished ones: damaged ones are made anew."),
+        typer.Option("--redo", help="Start failed runs again, check finished ones and repeat damaged ones."),
     ] = False,
     events: Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")] = False,
     min_opacity: MinOpacityOption = None,

@@ -28,14 +28,14 @@ class Certificate(Claim, Value):
 
     - `quantities`: what the policy earns, the return first, then the quantities of all constraints, each with its bound.
     - `channels`: what the policy hides: in the problem's own channel, then in those that are hidden or have bounds.
-    `hidden`: the
-      numbers of those whose least is bounded.
+      `hidden`: the numbers of those whose smallest opacity is bounded.
     - `bounds`: upper bounds over all policies that meet every constraint on a quantity and keep the lower bounds `min` of
       channels; an upper bound `max` is not convex and is left out. The first is over all policies; a second one, if it is
       smaller, over agents that do not see the current observation.
     - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` more than `upper`. With a `task`
-      both count what is hidden and the sum of the task. "transparent":
-      the policy hides at most `upper` bits of its own channel, and no more than `lower` = 0 is proven for all others.
+      both count what is hidden and the sum of the task. "transparent": the policy hides at most `upper` bits of its own
+      channel, and no policy less than `lower`, which is 0 without `beliefs`.
+    - `beliefs`: the witness of a lower bound over all policies that see what the observer sees, from `QueryPlan.certify`.
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
     - `values`: what is earned after the horizon, for an infinite return; `register`: what a policy remembers.

@@ -291,7 +291,7 @@ function drawMarks(world, svg, heat, plain) {
     for (const i of at) {
       const nth = seen.get(i) || 0;
       seen.set(i, nth + 1);
-      // in a cell from its upper left corner, whatever the size of the sign
+      // in a cell from its upper left corner, regardless of the size of the sign
       const x = places[2 * i] + (scene.grid ? -0.45 + big * (0.11 + 0.24 * nth) : 0.17 * (nth - (roles(i) - 1) / 2));
       const y = places[2 * i + 1] + (scene.grid ? -0.45 + 0.23 * big : 0.1);
       make(
