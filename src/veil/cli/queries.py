@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .changes import with_changes
+from .progress import QuietOption, reported
 from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
 
 
@@ -18,6 +19,7 @@ def queries(
     seed: Annotated[int, typer.Option(help="Of drawn runs.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write the plan as a policy to this file.")] = None,
     *,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
     changes: tuple[str, ...] = (),
 ) -> None:
@@ -30,7 +32,8 @@ def queries(
     from .. import best_queries
 
     problem = open_scenario(scenario, changes).problem
-    found = best_queries(problem, time_limit=time_limit, price=price, seed=seed)
+    with reported(quiet=quiet, verbose=False) as progress:
+        found = best_queries(problem, time_limit=time_limit, price=price, seed=seed, progress=progress)
     if save is not None:
         found.policy.save(save)
     if as_json:
