@@ -124,8 +124,8 @@ class QueryPlan:
         """A certificate of both sides: `policy` leaves at most so many bits, and no policy that sees what the observer sees
         fewer than a lower bound that beliefs of a search prove. `veil.verify(certificate, problem, plan.policy)` accepts it.
 
-        **Arguments:** `time_limit`: seconds, for beliefs and for the policy's own bits; `most_numbers`: of the beliefs that are kept. Fewer make
-        a smaller certificate, and a smaller lower bound.
+        **Arguments:** `time_limit`: seconds, for beliefs and for the policy's own bits; `most_numbers`: of the beliefs that are
+        kept. Fewer make a smaller certificate, and a smaller lower bound.
 
         **Raises:** `InputError` where there is no certificate of such a bound: with a price and no budget that it is for.
         """
