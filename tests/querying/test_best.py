@@ -257,6 +257,6 @@ def test_a_plan_is_played_by_its_answers_alone():
             shown = guard.observer.matrices[action].toarray()[state]
             seen = names[int(generator.choice(len(shown), p=shown))]
         paid.append(total)
-    assert np.mean(paid) == pytest.approx(veil.expected_return(guard, plan), abs=5 * np.std(paid) / 20 + 1e-9)
+    assert np.mean(paid) == pytest.approx(veil.expected_return(guard, plan), abs=5 * float(np.std(paid)) / 20 + 1e-9)
     with pytest.raises(veil.InputError, match="readings alone"):
         veil.export_player(plan, guard, "player.json")

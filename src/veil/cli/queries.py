@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .options import Further, with_changes
+from .progress import QuietOption, reported
 from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
 
 
@@ -18,6 +19,7 @@ def queries(
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
     *,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
     changes: tuple[str, ...] = (),
 ) -> None:
@@ -34,7 +36,8 @@ def queries(
     more = Further("queries", changes, best_queries)
     problem = open_scenario(scenario, more.changes).problem
     asked: dict[str, Any] = {"time_limit": time_limit}
-    found = best_queries(problem, **asked | more.of(best_queries))
+    with reported(quiet=quiet, verbose=False) as progress:
+        found = best_queries(problem, progress=progress, **asked | more.of(best_queries))
     if output is not None:
         found.policy.save(output)
     if as_json:

@@ -45,7 +45,8 @@ class OutOfTime(Exception):
 class Progress:
     """How far a search is: iteration `iteration` of at most `of`, and the values of its best policy so far.
 
-    `expected_return` is NaN where the search reports none, `upper_bits` where it has no upper bound over all policies.
+    `expected_return` and `multiplier` are NaN where the search reports none, `upper_bits` where it has no upper bound over all
+    policies.
     """
 
     phase: str
@@ -62,7 +63,8 @@ class Progress:
         """The numbers in words."""
         bound = "" if math.isnan(self.upper_bits) else f" ≤ {self.upper_bits:.4f}"
         earned = "" if math.isnan(self.expected_return) else f"return {self.expected_return:.4g}  "
-        return f"{self.opacity_bits:.4f}{bound} bits  {earned}λ {self.multiplier:.3g}"
+        price = "" if math.isnan(self.multiplier) else f"λ {self.multiplier:.3g}"
+        return f"{self.opacity_bits:.4f}{bound} bits  {earned}{price}".rstrip()
 
 
 ProgressOption = bool | Callable[[Progress], None] | None

@@ -197,7 +197,7 @@ class BeliefSteps:
         """Beliefs one time later as rows, each value of the secret apart once it is settled."""
         if self.settled == time + 1:
             found = found * self.hidden.label.T
-        return found.reshape(*found.shape[:2], -1)
+        return found.reshape(*found.shape[:2], found.shape[2] * found.shape[3])
 
     def _split(self, time: int, row: Float[np.ndarray, " N"]) -> Float[np.ndarray, " n"]:
         return (self.hidden.label.T * row).ravel() if self.settled == time else row

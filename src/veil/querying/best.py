@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from ..common.checks import Defects, is_number
-from ..common.clock import Clock, OutOfTime
+from ..common.clock import Clock, OutOfTime, ProgressOption
 from ..common.errors import TooLargeError
 from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned
@@ -122,10 +122,10 @@ class QueryPlan:
 
     def certify(self, *, time_limit: float = 60.0, most_numbers: int = 2**20) -> Certificate:
         """A certificate of both sides: `policy` leaves at most so many bits, and no policy that sees what the observer sees
-        fewer than a lower bound that beliefs of the search prove. `veil.verify(certificate, problem, plan.policy)` accepts it.
+        fewer than a lower bound that beliefs of a search prove. `veil.verify(certificate, problem, plan.policy)` accepts it.
 
-        **Arguments:** `time_limit`: seconds for the policy's own bits; `most_numbers`: of the beliefs that are kept. Fewer make
-        a smaller certificate, and a smaller lower bound.
+        **Arguments:** `time_limit`: seconds, for beliefs and for the policy's own bits; `most_numbers`: of the beliefs that are
+        kept. Fewer make a smaller certificate, and a smaller lower bound.
 
         **Raises:** `InputError` where there is no certificate of such a bound: with a price and no budget that it is for.
         """
@@ -140,7 +140,13 @@ class QueryPlan:
 
 
 def best_queries(
-    problem: Problem, *, time_limit: float = 60.0, gap: float = 1e-6, price: float = 0.0, seed: int = 0
+    problem: Problem,
+    *,
+    time_limit: float = 60.0,
+    gap: float = 1e-6,
+    price: float = 0.0,
+    seed: int = 0,
+    progress: ProgressOption = None,
 ) -> QueryPlan:
     """Bounds on the least `H(Z|Y)` of an agent that sees only what the observer sees, and a plan.
 
@@ -148,15 +154,17 @@ def best_queries(
     bounds hold for all policies; they are computed in floating point and moved outward by 1e-10 bits. `QueryPlan.certify`
     proves them.
 
-    First the greedy rule is followed over all answers, then rules that look ahead along it (to the end: never worse); then
-    beliefs are searched where the bounds are furthest apart. A rule that cannot be followed exactly is played in drawn runs.
+    First come the greedy rule and a short search of beliefs. Then graphs of few nodes are made, which give upper bounds at any
+    belief; rules that ask as these do; and the answers to all queries at every later time, which give lower bounds. With both,
+    beliefs are searched where the bounds are furthest apart. If a rule has too many answers to be followed exactly, the plan is
+    a graph, and the rule is played in drawn runs.
 
     **Arguments:**
 
     - `time_limit`: seconds; `gap`: bits between the bounds at which the search ends.
     - `price`: bits that one unit of the return counts: what is minimised is `H(Z|Y) + price · E[return]`, of which the return
       of a querying observer is what its queries cost.
-    - `seed`: of drawn runs.
+    - `seed`: of drawn runs. `progress`: as for `veil.solve`.
 
     Cost: for each belief that is looked at, one step for each action and answer.
 
@@ -169,7 +177,12 @@ def best_queries(
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         defects.add(f"seed is {seed!r}, expected a whole number, 0 or more")
     defects.raise_if_any()
-    steps, clock = BeliefSteps(problem, float(price)), Clock(time_limit)
+    steps = BeliefSteps(problem, float(price))
+    with Clock(time_limit, progress=progress) as clock:
+        return _searched(steps, gap, int(seed), clock)
+
+
+def _searched(steps: BeliefSteps, gap: float, seed: int, clock: Clock) -> QueryPlan:
     search = BeliefGraph(steps)
     greedy = _followed(steps, greedy_rule(steps), clock.share(_GREEDY_SHARE))
     search.run(gap, clock.share(_FIRST_SHARE))
@@ -181,7 +194,9 @@ def best_queries(
         vectors.improve(greedy_rule(steps), seed, gap, clock.share(_VECTORS_SHARE))
         rule = vectors.rule(greedy_rule(steps))
         plans += [(vectors.plan(), "a graph of queries")] if vectors.value < math.inf else []
-        search = BeliefGraph(steps, vectors, FinerAnswers(steps, clock.share(_FINER_SHARE)))
+        finer = FinerAnswers(steps, clock.share(_FINER_SHARE))
+        search = BeliefGraph(steps, vectors, finer)
+        floor = None if floor is None else max(floor, finer.at_start())
         if greedy is None:
             drawn = _drawn(steps, rule, seed, clock.share(_RULES_SHARE))
             search.run(gap, clock)
@@ -196,8 +211,8 @@ def best_queries(
     if floor is not None and (steps.costs >= 0).all():
         lower = max(lower, floor)
     return QueryPlan(
-        problem=problem,
-        lower=max(min(lower, upper) - _ROUNDING, -math.inf if price else 0.0),
+        problem=steps.problem,
+        lower=max(min(lower, upper) - _ROUNDING, -math.inf if steps.price else 0.0),
         upper=upper + _ROUNDING,
         how=how,
         floor=floor,

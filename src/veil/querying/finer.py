@@ -64,6 +64,11 @@ class FinerAnswers:
                 total[part] += one.weight * self._bits(beliefs[part], outcomes, rest, values)
         return total
 
+    def at_start(self) -> float:
+        """The same from the start on, with what counts then: what is left if all queries are answered at all times."""
+        beliefs = np.array([row for _, row in self.steps.starts])
+        return float((self.steps.unknown(0, beliefs) + self.bound(0, beliefs)).sum())
+
     def _bits(
         self, beliefs: Float[np.ndarray, "k n"], outcomes: Outcomes, rest: np.ndarray, values: int
     ) -> Float[np.ndarray, " k"]:

@@ -11,7 +11,7 @@ from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
 from .beliefs import BeliefSteps, keys_of
 from .finer import FinerAnswers
-from .rules import Followed, Layer, Rule
+from .rules import Followed, Layer, Rule, reached
 from .vectors import BeliefVectors
 
 _MOST_NUMBERS = 2**27  # of all nodes together: 1 GiB
@@ -127,6 +127,7 @@ class BeliefGraph:
         try:
             while self.gap > gap:
                 clock.check()
+                clock.report(reached("beliefs", self.total("lower"), self.total("upper"), clock))
                 if not self._grow(clock):
                     return
         except (OutOfTime, TooLargeError):

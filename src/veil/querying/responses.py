@@ -125,7 +125,7 @@ def best_responses(
 
 
 def _round(problem: Problem, querying: Querying, memory: Memory, clock: Clock, seed: int) -> Round:
-    plan = best_queries(querying.apply(problem), time_limit=_GUARD_SHARE * clock.left, seed=seed)
+    plan = best_queries(querying.apply(problem), time_limit=_GUARD_SHARE * clock.left, seed=seed, progress=False)
     faced = querying.against(problem, plan.policy)
     bound, seconds = _bound(faced, _BOUND_SHARE * clock.left), max(_LEAST_SECONDS, clock.left)
     answer = solve(faced, memory=memory, time_limit=seconds, seed=seed, certificate=False, progress=False)

@@ -3,13 +3,14 @@
 A rule that looks one query ahead and follows the greedy rule from there is never worse than the greedy rule.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import Clock
+from ..common.clock import Clock, Progress
 from ..engine.sampling import RowDraws
 from .beliefs import BeliefSteps, alike
 
@@ -35,6 +36,13 @@ class Followed:
     value: float
     nodes: dict[int, int]
     layers: tuple[Layer, ...]
+
+
+def reached(phase: str, lower: float, upper: float, clock: Clock) -> Progress:
+    """How far a part of a search is, by its seconds."""
+    seconds = clock.spent
+    of = clock.time_limit if math.isfinite(clock.time_limit) else seconds
+    return Progress(phase, int(10 * seconds), int(10 * of), lower, math.nan, math.nan, seconds, upper)
 
 
 def greedy_rule(steps: BeliefSteps) -> Rule:
@@ -94,6 +102,7 @@ def follow(steps: BeliefSteps, rule: Rule, clock: Clock, most: int = 100_000) ->
     for time in range(steps.last):
         if clock.left <= 0 or len(beliefs) > most:
             return None
+        clock.report(reached("rules", 0.0, math.nan, clock))
         actions = rule(time, beliefs, clock)
         paid, place, events, after = steps.taken(time, beliefs, actions)
         total += float(paid.sum()) + float(steps.unknown(time + 1, after).sum())
@@ -140,6 +149,7 @@ def simulate(
     total, stacked, actions = steps.unknown(0, rows), RowDraws(hidden.kernel.stacked), hidden.kernel.num_actions
     for time in range(steps.last):
         clock.check()
+        clock.report(reached("runs", 0.0, math.nan, clock))
         first, number = 2 * (np.arange(len(rows)),) if apart else alike(rows)
         chosen = rule(time, rows[first], clock)
         paid, place, events, after = steps.taken(time, rows[first], chosen)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import Clock, OutOfTime
 from .beliefs import BeliefSteps, alike
-from .rules import Draws, Followed, Layer, Rows, Rule, in_batches, simulate
+from .rules import Draws, Followed, Layer, Rows, Rule, in_batches, reached, simulate
 
 _MOST_NUMBERS = 2**23  # of the beliefs of a batch
 _POLICY_NUMBERS = 2**27  # of the rows and the steps of the plan as a policy
@@ -67,6 +67,7 @@ class BeliefVectors:
                 if runs == _MOST_POINTS and idle >= _SAME_SWEEPS:
                     return
                 runs = min(2 * runs, _MOST_POINTS)
+                clock.report(reached("queries", 0.0, self.value, clock))
         except OutOfTime:
             return
 

@@ -65,7 +65,7 @@ def post_of(text: str, name: str, base: Path | None) -> Post:
     asked = read_scenario(text, source=name, name=name, folder=base).problem
     if asked.agent_sees != "observations" or not asked.observer.sees_actions:
         raise InputError("this scenario", ["it has no sensor to choose: it needs a [querying] table"])
-    plan = best_queries(asked, time_limit=_PLAN_SECONDS)
+    plan = best_queries(asked, time_limit=_PLAN_SECONDS, progress=False)
     try:
         watched = read_scenario(text, source=name, name=name, folder=base, changes=["querying="]).problem
     except VeilError:  # something else in the text needs the queries, such as a bound on their costs
