@@ -28,7 +28,9 @@ def frames(report: Path) -> list[Image.Image]:
         last = int(slider.get_attribute("max") or 0)
         page.add_style_tag(content="[data-figure=belief] :is(button, .player, .player *) { display: none !important }")
         for time in range(last + 1):
-            slider.evaluate("(slider, time) => { slider.value = time; slider.dispatchEvent(new Event('input')); }", time)
+            slider.evaluate(
+                "(slider, time) => { slider.value = time; slider.dispatchEvent(new Event('input')); }", time
+            )
             picture = Image.open(io.BytesIO(figure.screenshot()))
             found.append(picture.convert("RGB").resize((WIDTH, round(picture.height * WIDTH / picture.width))))
         browser.close()

@@ -36,7 +36,7 @@ def queries(
     more = Further("queries", changes, best_queries)
     problem = open_scenario(scenario, more.changes).problem
     asked: dict[str, Any] = {"time_limit": time_limit}
-    with reported(quiet=quiet, verbose=False) as progress:
+    with reported(quiet=quiet) as progress:
         found = best_queries(problem, progress=progress, **asked | more.of(best_queries))
     if output is not None:
         found.policy.save(output)
