@@ -1,4 +1,4 @@
-"""The picture of the README: the paper's grid, the remaining uncertainty over time, the leakage through each sensor."""
+"""The picture of docs/features.md: the paper's grid, the remaining uncertainty over time, the leakage through each sensor."""
 
 from pathlib import Path
 
