@@ -19,7 +19,8 @@ from veil.common.settings import Setting, settings
 from veil.formats.scenario.reference import reference
 from veil.formats.scenario.schema import Settings, schema
 from veil.planning.methods import METHODS, options_of
-from veil.planning.options import CompareOptions, FrontierOptions, SolveOptions
+from veil.planning.options import SolveOptions
+from veil.tradeoffs.options import CompareOptions, FrontierOptions
 
 SOLVE, FRONTIER = settings(SolveOptions), settings(FrontierOptions)
 FUNCTIONS = [(veil.solve, SOLVE), (veil.frontier, FRONTIER)]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from ..common.settings import settings
-from ..planning.options import CompareOptions
+from ..tradeoffs.options import CompareOptions
 from .options import with_changes, with_options
 from .progress import QuietOption, reported
 from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop

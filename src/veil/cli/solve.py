@@ -11,7 +11,8 @@ import typer
 
 from ..common.settings import settings
 from ..common.signals import handling
-from ..planning.options import FrontierOptions, SolveOptions
+from ..planning.options import SolveOptions
+from ..tradeoffs.options import FrontierOptions
 from .options import with_changes, with_options
 from .progress import QuietOption, reported
 from .report import remove_stale, write_beside

@@ -22,7 +22,7 @@ from .objective import Objective, start_points
 from .options import SolveOptions
 from .policy_class import Space, make_space
 from .ranking import basins
-from .second_order import first_order_gain
+from .second_order import GAP_BITS, first_order_gain
 from .solution import History, Solution, Status
 from .starts import richest_table
 from .values import Values
@@ -35,9 +35,7 @@ _RETURNS_OF_ANSWER, _SHARE_OF_ANSWER = 18, 0.5
 
 _SHARE_OF_MIXTURE = 0.2  # of the time for the answer, to compare it with mixtures
 
-# Candidates this close are as good as each other.
-_AS_GOOD_BITS = 1e-5
-# A slack above this share of the range of returns does not bind.
+# A slack above this share of the range of returns does not bind: answers end within 1e-6 of their bounds.
 _LOOSE = 1e-3
 # Of a descent on multipliers: times each of several is tried, and the last width of its interval as a share of the first.
 _ROUNDS_OF_MULTIPLIERS, _MULTIPLIER_WIDTH = 4, 1e-9
@@ -166,7 +164,7 @@ def _chosen(
         for one in range(len(tables))
     ]
     # Of those that are as good as the best, the one that is nearest to an optimum.
-    close = values.as_good(_AS_GOOD_BITS)
+    close = values.as_good(GAP_BITS)
     chosen = close[-1] if len(close) == 1 else min(close[::-1].tolist(), key=lambda one: found[one][0])
     return tables[chosen], values.part(np.array([chosen])), *found[chosen]
 

@@ -38,7 +38,7 @@ from .table_methods import make_ascent
 
 _SHARE_OF_SAFE = 0.1  # of what is left then, for the table of largest return
 _SHARE_OF_FIT = 0.4  # of what is left then, to fit it
-_FITTED_ITERATIONS, _ITERATIONS = 400, 400  # of L-BFGS, and of training where no number is asked for
+_ITERATIONS = 400  # of L-BFGS at most, and of training where no number is asked for
 _SEEN = 1e-7  # rows with a smaller share of the visits are not fitted
 _LEAST_SHARE = 1e-3  # of the uniform policy in what is fitted, since a network has no exact zeros
 _MARGINS = (0.01, 0.03, 0.1, 0.3)  # slack of a table that is fitted, as a share of ranges: more in each attempt
@@ -135,9 +135,7 @@ class FeatureParameters:
             return value, np.concatenate([part.ravel() for part in parts])
 
         with contextlib.suppress(OutOfTime):
-            minimize(
-                loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _FITTED_ITERATIONS, "maxcor": 20}
-            )
+            minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "maxcor": 20})
         return np.asarray(best[0])[:, None]
 
 

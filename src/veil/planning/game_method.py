@@ -82,7 +82,9 @@ class GameMethod:
                 progress=options.progress,
             )
         except TooLargeError as error:
-            return _instead(problem, replace(options, time_limit=None if limit is None else clock.left), error)
+            found = _timed(problem, options, None if limit is None else clock.left)
+            words = f"{found.policy_class}, found by ascent: the game does not fit"
+            return replace(found, policy_class=words, method="game", detail=str(error))
         proven = limit is None and found.status is Status.CONVERGED and found.proof is not None
         if proven or found.status is Status.INTERRUPTED:
             return found
@@ -92,12 +94,14 @@ class GameMethod:
         if limit is not None and found.feasible and seconds < _LEAST_ASCENT_SHARE * limit:
             return found  # a search that ends at once finds nothing, and takes longer than that
         try:
-            other = _by_ascent(problem, options, seconds)
+            other = _timed(problem, options, seconds)
         except KeyboardInterrupt:
             return replace(found, status=Status.INTERRUPTED)
-        if other is None and not found.feasible:
-            found = _safe(problem, found, clock)
-        return found if other is None else replace(_better(problem, hide, task, found, other), seconds=clock.spent)
+        except VeilError:  # the search cannot be made
+            other = None
+        if other is not None and other.feasible:
+            return replace(_better(problem, hide, task, found, other), seconds=clock.spent)
+        return found if found.feasible else _safe(problem, found, clock)
 
 
 def search_game(
@@ -184,22 +188,10 @@ def _against_clocks(problem: Problem, hide: tuple[str, ...], given: dict[str, An
     )
 
 
-def _by_ascent(problem: Problem, options: SolveOptions, seconds: float) -> Solution | None:
-    """The best time-dependent policy that is found in so many seconds; None where none is, or the search cannot be made."""
+def _timed(problem: Problem, options: SolveOptions, seconds: float | None) -> Solution:
+    """The best time-dependent policy that a search finds in so many seconds, on samples if need be."""
     own = replace(options, method="ascent", memory="timed", gap=None, time_limit=seconds)
-    try:
-        found = METHODS.get("ascent")().solve(problem, own)
-    except VeilError:
-        return None
-    return found if found.feasible else None
-
-
-def _instead(problem: Problem, options: SolveOptions, error: TooLargeError) -> Solution:
-    """The best time-dependent policy of a search, on samples if need be, where no game fits."""
-    own = replace(options, method="ascent", memory="timed", gap=None)
-    found = METHODS.get("ascent")().solve(problem, own)
-    words = f"{found.policy_class}, found by ascent: the game does not fit"
-    return replace(found, policy_class=words, method="game", detail=str(error))
+    return METHODS.get("ascent")().solve(problem, own)
 
 
 def _safe(problem: Problem, found: Solution, clock: Clock) -> Solution:

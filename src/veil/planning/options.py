@@ -1,14 +1,13 @@
 """The options of the solver, each declared once; signatures, scenario files, flags and documents derive from here.
 
-To add an option, add one field: to `SearchOptions` where a curve has it as well as a single solution, else to
-`SolveOptions`. This module imports neither NumPy nor pydantic, so that the command line starts quickly.
+To add an option, add one field: to `SearchOptions` if a curve (`tradeoffs.options`) has it as well as a single solution, else
+to `SolveOptions`. This module imports neither NumPy nor pydantic, so that the command line starts quickly.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from ..common.settings import About
 
@@ -37,7 +36,8 @@ class Optimizer(Protocol):
     def update(self) -> Callable[..., tuple[object, object]]: ...  # noqa: D102
 
 
-def _is_memory(value: object) -> bool:
+def is_memory(value: object) -> bool:
+    """Whether a value is what `memory=` takes."""
     from ..policy.memories import Memory
 
     return isinstance(value, Memory) or (isinstance(value, str) and value in ("markov", "timed", "history"))
@@ -54,10 +54,10 @@ def _is_team(value: object) -> bool:
 
 
 _SEARCHES = ("ascent", "primal-dual")  # the methods that search one class of policies
-_MEMORY = About(
+MEMORY = About(
     "What the policy may depend on: the state (markov), state and time (timed), a finite memory, or the whole history"
     " of observations (history; method game only).",
-    accepts=_is_memory,
+    accepts=is_memory,
     expected="'markov', 'timed', 'history', or a memory such as veil.StateMemory(1)",
 )
 
@@ -164,7 +164,7 @@ class SolveOptions(SearchOptions):
         str,
         About("Method: auto (ascent), ascent, primal-dual, game, or that of an installed package."),
     ] = "auto"
-    memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
+    memory: Annotated["MemoryName | Memory", MEMORY] = "markov"
     goal: Annotated[
         Goal, About("Conceal the secret (opaque) or reveal it (transparent), under the same constraint.", flag="")
     ] = "opaque"
@@ -326,91 +326,3 @@ class SolveOptions(SearchOptions):
             unset="20; after a game the rest of `time_limit`",
         ),
     ] = None
-
-
-def _are_thresholds(value: object) -> bool:
-    from numbers import Real
-
-    if isinstance(value, str) or not (isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1):
-        return False
-    listed = list(cast("Sequence[object]", value))
-    return bool(listed) and all(isinstance(one, Real) and math.isfinite(one) for one in listed)
-
-
-def _are_memories(value: object) -> bool:
-    if not isinstance(value, tuple):
-        return False
-    listed = cast("tuple[object, ...]", value)
-    return bool(listed) and all(_is_memory(one) for one in listed)
-
-
-@dataclass(frozen=True)
-class FrontierOptions(SearchOptions):
-    """The options of `veil.frontier`; `starts` and `iterations` are those of its first search."""
-
-    points: Annotated[int, About("Number of points of the curve.", least=2, most=10_000, in_file=False)] = 20
-    _: KW_ONLY
-    along: Annotated[
-        str,
-        About(
-            "The constraint whose bound is moved: return, the name of a reward, or the formula of a probability; if it has"
-            " both bounds, with the relation, such as 'energy <='.",
-            in_file=False,
-        ),
-    ] = "return"
-    thresholds: Annotated[
-        "Sequence[float] | None",
-        About(
-            "Bounds of the constraint, one for each point of the curve.",
-            unset="evenly spaced from the bound that costs nothing to the strictest",
-            in_file=False,
-            flag="",
-            accepts=_are_thresholds,
-            expected="a sequence of finite numbers",
-        ),
-    ] = None
-    memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
-    proof_seconds: Annotated[
-        float,
-        About(
-            "Time limit in seconds of the proof of an upper bound over all policies at each point; 0 for no proofs.",
-            least=0,
-            flag="--proof-time-limit",
-            in_file=False,
-            in_identity=False,
-        ),
-    ] = 0.0
-    checkpoint: Annotated[
-        str | Path | None,
-        About(
-            "File that keeps the points after each search; a call with the same file continues from it.",
-            form=Path,
-            in_file=False,
-            in_identity=False,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions:
-    """The options of `veil.compare`."""
-
-    memories: Annotated[
-        "tuple[MemoryName | Memory, ...] | None",
-        About(
-            "Policy classes to compare, smaller ones first.",
-            unset="stationary, time-dependent, one previous state, history",
-            in_file=False,
-            flag="",
-            accepts=_are_memories,
-            expected="a tuple of memories, in the forms of memory=",
-        ),
-    ] = None
-    seed: Annotated[int, About("Random seed.", least=0, most=2**63 - 1)] = 0
-    time_limit: Annotated[
-        float | None, About("Time limit in seconds for the whole table, shared equally.", least=0, in_identity=False)
-    ] = None
-    certificate: Annotated[
-        bool,
-        About("Prove an upper bound over all policies.", flag="", in_identity=False),
-    ] = True

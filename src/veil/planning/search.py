@@ -4,7 +4,8 @@ import contextlib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -24,7 +25,7 @@ from .closing import CLOSING_SECONDS, Bits, num_closing_sequences
 from .device_layout import memory_errors
 from .feasible_start import feasible_table
 from .game_starts import play_games
-from .iteration import Iteration, S, SearchState
+from .iteration import Iteration, S, SavedState, SearchState
 from .methods import METHODS
 from .objective import Objective
 from .options import SolveOptions
@@ -38,6 +39,8 @@ _SHARE_OF_GAMES = 0.2  # of the time, for the convex games whose policies all cl
 _LEAST_CLOSING = 0.2  # seconds in which the last policy of a search may be made feasible
 _SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
+
+T = TypeVar("T")
 
 Start = Callable[[Objective, Float[np.ndarray, "T C A"], SolveOptions], Iteration[S]]
 """How a method begins: with the objective, the table of largest return, and the options."""
@@ -98,7 +101,7 @@ def _searched(
         last = before.number == len(classes) - 1
         own = clock if last else _part_of(clock)
         limit = class_seconds(options, before.number, len(classes))
-        part = replace(options, memory=classes[before.number], start=before.start, time_limit=limit)
+        part = replace(options, memory=classes[before.number], start=records.start(before), time_limit=limit)
         objective, safe = with_safe(objectives[before.number], own)
         if options.method == "ascent" and objective.is_sampled and not played:
             played = play_games(objective, clock.share(_SHARE_OF_GAMES))  # the starts of all classes
@@ -106,12 +109,12 @@ def _searched(
         if own.left > 0 and _is_hopeless(objective, safe):
             if last:
                 return unsearched(objective, safe, part, clock, Status.INFEASIBLE)
-            before = before.passed()
+            before = replace(before, number=before.number + 1)
             continue
         reserved = answer_seconds(objective, safe, clock)
         ending = own.earlier(reserved) if last else own
         limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, _LEAST_CLOSING))
-        method, state, status = run(make, limited, safe, part, records.writer(before), arrays)
+        method, state, status = run(make, limited, safe, part, partial(records.write, before), arrays)
         arrays, stopped = None, status is Status.INTERRUPTED or clock.left <= reserved
         if last or stopped:
             if state is None or method is None:
@@ -122,7 +125,7 @@ def _searched(
                 found = unsearched(objective, safe, replace(part, start=None), clock, status)
             return in_class(space, found)
         if state is None or method is None:
-            before = before.passed()
+            before = replace(before, number=before.number + 1)
             continue
         table, bits, returns = best_candidate(
             objective, method, state, part, own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
@@ -131,7 +134,7 @@ def _searched(
         begun = state.history[state.history[:, 0] == 0]
         begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
         row = np.array([0.0, bits, returns, multiplier, 0.0, clock.spent])
-        before = before.followed_by(objective.space.policy(table), np.vstack([begun, row]))
+        before = records.followed(before, objective.space.policy(table), np.vstack([begun, row]))
 
 
 def _part_of(clock: Clock) -> Clock:
@@ -151,21 +154,13 @@ def with_safe(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.n
 
 
 @dataclass(frozen=True, eq=False)
-class _Before:
-    """What the search of a class begins with: its number, the answer of a smaller class and that class, rows of history."""
+class _Before(SavedState):
+    """What the search of a class begins with: its number, the table of a smaller class, -1 for none, and rows of history."""
 
     number: int
-    start: Policy | None
     start_of: int
+    start: Float[np.ndarray, "T C A"]
     past: Float[np.ndarray, "k 6"]
-
-    def passed(self) -> "_Before":
-        """For the next class, where this one has no answer."""
-        return replace(self, number=self.number + 1)
-
-    def followed_by(self, answer: Policy, rows: np.ndarray) -> "_Before":
-        """For the next class, with the answer of this one."""
-        return _Before(self.number + 1, answer, self.number, np.vstack([self.past, rows]))
 
 
 class _Records:
@@ -180,21 +175,25 @@ class _Records:
 
     def read(self, clock: Clock) -> tuple[_Before, dict[str, np.ndarray] | None]:
         """Where to begin: at the smallest class, or with the arrays of the state in the checkpoint to resume from."""
-        fresh = _Before(0, self._options.start, -1, np.zeros((0, 6)))
         if self._options.resume is None:
-            return fresh, None
+            return _Before(0, -1, np.zeros((0, 0, 0)), np.zeros((0, 6))), None
         arrays, spent, kept = read_checkpoint(self._options.resume, self._identity)
         self.plan = None if kept is None else Plan.of(kept)
         clock.resume_after(spent)
         about = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CLASS)}
-        if not about:
-            return fresh, arrays
-        number, start_of, past = (about[_CLASS + name] for name in ("number", "start_of", "past"))
-        start = self._options.start
-        if start_of >= 0:
-            smaller = make_space(self._space.problem, self._classes[int(start_of)])
-            start = smaller.policy(about[_CLASS + "start"])
-        return _Before(int(number), start, int(start_of), past), arrays
+        about = {name[len(_CLASS) :]: array for name, array in about.items()}
+        return _restored(partial(_Before.of, about), self._options), arrays
+
+    def start(self, before: _Before) -> Policy | None:
+        """The policy that a class begins with beside its own starts."""
+        if before.start_of < 0:
+            return self._options.start
+        return make_space(self._space.problem, self._classes[before.start_of]).policy(before.start)
+
+    def followed(self, before: _Before, answer: Policy, rows: np.ndarray) -> _Before:
+        """What the next class begins with: the answer of this one, and its rows of history."""
+        table = make_space(self._space.problem, self._classes[before.number]).table_of(answer)
+        return _Before(before.number + 1, before.number, table, np.vstack([before.past, rows]))
 
     def check(self, plan: Plan) -> None:
         """Keep the plan in the checkpoints that follow; raise `CheckpointError` if the one that was read has another."""
@@ -206,29 +205,11 @@ class _Records:
         if self._file is not None:
             self._file.plan = plan.document()
 
-    def writer(self, before: _Before) -> "_StateWriter":
-        """What writes the states of one class."""
-        if len(self._classes) == 1:
-            return _StateWriter(self._file, {})
-        start = before.start if before.start_of >= 0 else None
-        table = np.zeros((0, 0, 0))
-        if start is not None:
-            table = make_space(self._space.problem, self._classes[before.start_of]).table_of(start)
-        about = {"number": before.number, "start_of": before.start_of, "start": table, "past": before.past}
-        return _StateWriter(
-            self._file, {_CLASS + name: np.asarray(value, dtype=float) for name, value in about.items()}
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _StateWriter:
-    file: Checkpoint | None
-    about: dict[str, np.ndarray]
-
-    def write(self, state: SearchState, seconds: float, *, due: bool = False) -> None:
-        """Write the state; with `due`, only where the last file is old enough."""
-        if self.file is not None and (not due or self.file.is_due):
-            self.file.write(state.arrays() | self.about, seconds)
+    def write(self, before: _Before, state: SearchState, seconds: float, *, due: bool = False) -> None:
+        """Write a state of a class; with `due`, only where the last file is old enough."""
+        if self._file is not None and (not due or self._file.is_due):
+            about = {_CLASS + name: array for name, array in before.arrays().items()}
+            self._file.write(state.arrays() | about, seconds)
 
 
 def _within_reach(objective: Objective, safe: np.ndarray) -> Objective:
@@ -317,7 +298,7 @@ def run(
     objective: Objective,
     safe: np.ndarray,
     options: SolveOptions,
-    writer: _StateWriter | None = None,
+    write: Callable[..., None] = lambda *_, **__: None,
     arrays: dict[str, np.ndarray] | None = None,
 ) -> tuple[Iteration[Any] | None, Any, Status]:
     """States one after the other, until the method ends, a limit is met or somebody interrupts.
@@ -330,7 +311,7 @@ def run(
         with clock, interruptible():
             method = make(objective, safe, options)
             if arrays is not None:
-                state = _resumed(method, arrays, options)
+                state = _restored(partial(method.unpack, arrays), options)
             else:
                 state = method.begin(_most_hidden(objective, safe, options, make))
             seconds = 0.0  # of the last iteration: another one is begun where it fits
@@ -342,17 +323,17 @@ def run(
                 begun = clock.spent
                 state = method.advance(state)
                 seconds = clock.spent - begun
-                if writer is not None:
-                    writer.write(state, clock.spent, due=True)
+                write(state, clock.spent, due=True)
     except OutOfTime as end:
         status = Status.INTERRUPTED if end.reason is Stop.INTERRUPTED else Status.TIME_LIMIT
-    if state is not None and writer is not None:
-        writer.write(state, clock.spent)
+    if state is not None:
+        write(state, clock.spent)
     return method, state, status
 
 
-def _resumed(method: Iteration[S], arrays: dict[str, np.ndarray], options: SolveOptions) -> S:
+def _restored(unpack: Callable[[], T], options: SolveOptions) -> T:
+    """What the arrays of a checkpoint hold."""
     try:
-        return method.unpack(arrays)
+        return unpack()
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{options.resume} does not hold the state of this method: {error}") from error

@@ -14,13 +14,13 @@ from ..problem.problem import Problem, check_problem
 from ..problem.terms import hidden_terms, terms_of, with_task
 from ..proof.certify import prove
 from ..proof.feasibility import proven_others
+from .closing import CLOSING_SECONDS
 from .methods import METHODS, check_options
 from .options import SolveOptions
 from .plan import Plan, search_seconds
 from .solution import Solution, Status
 
 _PROOF_SECONDS = 20.0  # that a proof may take where nothing is said
-_PAIR_SECONDS = 1.0  # at least, in which pairs that a method did not measure are
 
 
 @takes(SolveOptions)
@@ -60,7 +60,7 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
         part = replace(options, time_limit=seconds, workers=team)
         solution = method.solve(asked, part)
     told = solution.plan or Plan("ascent" if options.method == "auto" else options.method, seconds, ())
-    left = None if limit is None or seconds is None else max(clock.left - (limit - seconds), _PAIR_SECONDS)
+    left = None if limit is None or seconds is None else max(clock.left - (limit - seconds), CLOSING_SECONDS)
     solution = completed(problem, asked, replace(solution, problem=problem, plan=told), options, left)
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")

@@ -9,8 +9,9 @@ from ..common.errors import InputError, ScenarioError
 from ..common.settings import settings as settings_of
 from ..formats.scenario.text import parse
 from ..planning.methods import METHODS, unsupported
-from ..planning.options import FrontierOptions, SolveOptions
+from ..planning.options import SolveOptions
 from ..policy.memories.words import numbered
+from ..tradeoffs.options import FrontierOptions
 
 _OWN = ("horizon", "min_return")  # keys of the scenario itself
 # Those that a form shows; all others can be set in the [solve] table of the scenario.

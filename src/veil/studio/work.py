@@ -64,8 +64,8 @@ def _solve(folder: Path, run: RunDocument, scenario: "Scenario") -> None:
 def _sweep(folder: Path, run: RunDocument, scenario: "Scenario") -> None:
     from ..common.settings import settings
     from ..formats.results.curve import write_curve
-    from ..planning.options import FrontierOptions
     from ..tradeoffs.frontier import frontier
+    from ..tradeoffs.options import FrontierOptions
 
     known = settings(FrontierOptions)
     chosen = {name: value for name, value in scenario.settings.items() if name in known}

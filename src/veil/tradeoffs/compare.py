@@ -12,7 +12,6 @@ from ..common.settings import checked, takes
 from ..common.text import in_parentheses
 from ..common.values import Value
 from ..measure.result import Opacity
-from ..planning.options import CompareOptions
 from ..planning.solution import Solution, Status
 from ..planning.solve import solve
 from ..policy.memories import Memory, StateMemory
@@ -20,6 +19,7 @@ from ..policy.policy import Policy
 from ..problem.problem import Problem, check_problem
 from ..problem.trivial import trivial_bound
 from ..proof.certify import certify
+from .options import CompareOptions
 
 _MEMORIES: tuple[str | Memory, ...] = ("markov", "timed", StateMemory(1), "history")
 _PROOF_SECONDS = 20.0  # where there is no limit

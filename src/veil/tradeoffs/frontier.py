@@ -14,7 +14,7 @@ from ..common.settings import checked, settings, takes
 from ..common.values import Value
 from ..common.workers import team_of
 from ..planning.methods import unsupported
-from ..planning.options import FrontierOptions, SolveOptions
+from ..planning.options import SolveOptions
 from ..planning.policy_class import Space, make_space, memory_words
 from ..planning.search import search
 from ..planning.solution import Solution, Status
@@ -27,6 +27,7 @@ from ..problem.problem import Problem, check_problem
 from ..proof.certify import certify
 from .frontier_file import CurveFile, FrontierPoint
 from .moved_bound import RETURN, MovedBound
+from .options import FrontierOptions
 
 POINT = "point"
 """The phase of a report that is about a point of the curve and not about a search."""
