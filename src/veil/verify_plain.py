@@ -291,14 +291,15 @@ class Quantity:
 
 class Arena:
     """Some channels of a problem. An event is a tuple of what each observer receives, independently given the hidden state.
-    Late, a move shows what it leaves. `heard`: the channels whose observations a policy acts on."""
+    Late, a move shows what it leaves. `heard`: the channels whose observations a policy acts on; `blind`: nothing is seen."""
 
-    def __init__(self, record, asked=(0,), heard=(), late=0):
+    def __init__(self, record, asked=(0,), heard=(), late=0, blind=False):
         self.record, self.asked, self.late, self.horizon = record, asked, late, record.horizon
         self.own, self.secrets = record.channels[0], [record.channels[n] for n in asked]
-        self.sources = list(dict.fromkeys(record.source(n) for n in (*asked, *heard)))
+        watched = () if blind else (*asked, *heard)
+        self.sources = list(dict.fromkeys(record.source(n) for n in watched))
         self.observers = [record.observers[one] for one in self.sources]
-        self.place = {n: self.sources.index(record.source(n)) for n in (*asked, *heard)}
+        self.place = {n: self.sources.index(record.source(n)) for n in watched}
         watching = {one.receives for one in self.secrets}
         self.untimed = any(record.observers[one].untimed for one in watching)
         (self.kind, *others), first = [one.kind for one in self.secrets], self.secrets[0]
@@ -314,9 +315,9 @@ class Arena:
         )
         require(len(watching) == 1 or not self.untimed, "several observers, of which one has no clock")
         require(self.each is None or not self.untimed, "values at every time, and an observer without a clock")
-        plain = not (self.observers[0].by_choice or self.varies or len({*self.observers[0].at}) > 1)
-        plain = plain and asked == (0,) and self.kind == "once" and min(self.observers[0].at) >= 0
-        require(plain or not late, "a bound with a delay is not about such a problem")
+        times = {*record.observers[self.own.receives].at}
+        plain = not (self.by_choice or self.varies or len(times) > 1 or min(times) < 0) and asked == (0,)
+        require((plain and self.kind == "once") or not late, "a bound with a delay is not about such a problem")
         self.shown, self.actions = cache(self.shown_of), cache(self.actions_of)
         self.starts = [
             (x, event, mass * part >> BITS) for x, mass in record.starts for event, part in self.seen(0, x, x, 0)
@@ -837,19 +838,15 @@ def best(arena, priced, guesses, after=None, together=False):
     horizon, paying = arena.horizon, [(price * one.unit, one) for price, one in priced if price and one.most(1)]
     if not (paying or guesses.rules):
         return Fraction(0)
-    layers = [{(guesses.after(0, (), event), x, arena.settled(0, x, ())): 0 for x, event, _ in arena.starts}]
+    layers = [{(guesses.after(0, (), event), x, arena.settled(0, x, ())) for x, event, _ in arena.starts}]
     for time in range(horizon):
-        reach = cache(lambda *where, time=time: [one for one, _ in reached(arena, guesses, time, *where)])
-        layers.append({})
-        for nodes, x, z in layers[-2]:
-            for action, rows in arena.actions(x):
-                for y, _ in rows:
-                    layers[-1].update(
-                        dict.fromkeys(reach(nodes, x if arena.late else y, y, z, action * arena.by_choice))
-                    )
+        moves = {(nodes, x if arena.late else y, y, z, action * arena.by_choice)
+                 for nodes, x, z in layers[-1] for action, rows in arena.actions(x) for y, _ in rows}  # fmt: skip
+        layers.append({key for move in moves for key, _ in reached(arena, guesses, time, *move)})
         require(len(layers[-1]) <= MOST_ENTRIES, "a bound has too many situations for this program", NotChecked)
     powers = [[one.discount**time for _, one in paying] for time in range(horizon + 1)]
-    values = {key: ending(arena, guesses, paying, powers[horizon], after, *key) for key in layers[-1]}
+    ends = cache(lambda x: paid_last(paying, powers[horizon], after, x))
+    values = {key: ends(key[1]) + guessed_last(arena, guesses, *key) for key in layers[-1]}
     largest = max(map(abs, values.values()))
     for time in range(horizon - 1, -1, -1):
         later, values = values, {}
@@ -858,7 +855,7 @@ def best(arena, priced, guesses, after=None, together=False):
             values[key] = max(scored(*key).values()) + (guesses.pays(time, *key) if arena.each else 0)
         largest = max(largest, *map(abs, values.values()))
     # Each of the at most so many products of a layer was rounded, and each probability.
-    width = arena.record.states * max([1, *(one.events for one in arena.observers)]) + 8
+    width = arena.record.size * max([1, *(one.events for one in arena.observers)]) + 8
     error = (horizon + 2) * width * ((largest >> BITS) + 4)
     starts = [((guesses.after(0, (), event), x, arena.settled(0, x, ())), mass) for x, event, mass in arena.starts]
     if not (together and horizon):
@@ -877,19 +874,25 @@ def reached(arena, guesses, time, nodes, leaving, y, z, action):
     return [((guesses.after(time + 1, nodes, event), y, value), part) for event, part in seen]
 
 
-def ending(arena, guesses, paying, powers, after, nodes, x, z):
-    """What is paid at the end; late, the last guess is made after an event that x shows."""
-    pays, horizon = Fraction(0), arena.horizon
+def paid_last(paying, powers, after, x):
+    """What the prices pay at the end."""
+    pays = Fraction(0)
     for (price, one), power in zip(paying, powers, strict=True):
         last = Fraction(one.terminal[x] + (not one.exact), ONE)
         if after is not None and one.is_return:
             last = (after[0][x] + after[1]) / one.unit
         pays += price * power * last
+    return math.ceil(ONE * pays)
+
+
+def guessed_last(arena, guesses, nodes, x, z):
+    """What the last guess costs; late, it is made after an event that x shows."""
+    horizon = arena.horizon
     if not arena.late:
-        return math.ceil(ONE * pays) + guesses.pays(horizon, nodes, x, z)
+        return guesses.pays(horizon, nodes, x, z)
     shown = arena.shown(horizon or 1, arena.record.state[x], 0)
     costs = sum(part * guesses.pays(horizon, guesses.after(horizon + 1, nodes, event), x, z) for event, part in shown)
-    return math.ceil(ONE * pays) + (costs >> BITS) + 1
+    return (costs >> BITS) + 1
 
 
 def scoring(arena, guesses, paying, powers, time, later):
@@ -1396,12 +1399,13 @@ def check_channel_items(claim, record, hidden):
 
 def check_quantities(record, policy, claim, arrays, draws, claims):
     """Every quantity of the certificate, and that percentages are what they say."""
-    run, values = Run(Arena(record, (0,), policy.hears(record)), policy), arrays.get("values", [])
+    hears, values = policy.hears(record), arrays.get("values", [])
+    run = Run(Arena(record, (0,), hears, blind=not hears), policy)
     for one, quantity in zip(claim["quantities"], record.quantities, strict=True):
         if isinstance(quantity.bound, str):
             check_percentage(Arena(record), quantity, one["bound"], values)
         if whole(one["sequences"], "sequences", 0, MOST_SEQUENCES):
-            check_drawn_value(run, one, quantity, draws, claims)
+            check_drawn_value(Run(Arena(record, (0,), hears), policy), one, quantity, draws, claims)
         else:
             check_value(run, one, quantity, values)
 

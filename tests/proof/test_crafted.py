@@ -18,7 +18,7 @@ from tests.proof.plain import code, saved, second
 from tests.seeds import in_blocks
 from veil.common.errors import CertificateError, TooLargeError, VeilError
 from veil.proof.certificate import Certificate
-from veil.proof.verify import verify_files
+from veil.proof.verify_files import verify_files
 
 Head = dict[str, Any]
 Arrays = dict[str, np.ndarray]

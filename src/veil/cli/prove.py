@@ -114,8 +114,9 @@ def verify(
     from ..formats.results.verified import check_document, check_told
     from ..proof.certificate import Certificate
     from ..proof.checking import Draws
-    from ..proof.verify import check_scenario, verify_files
+    from ..proof.verify import check_scenario
     from ..proof.verify import verify as check
+    from ..proof.verify_files import verify_files
 
     more = Further("verify", changes, check)
     changes, drawn = more.changes, more.of(check)

@@ -1,21 +1,15 @@
-"""`verify`: the check of `checking.py` for a scenario's problem and a policy, or for the files of a result folder."""
+"""`verify`: the check of `checking.py` for a scenario's problem and a policy."""
 
-from pathlib import Path
-
-from ..common.clock import UNLIMITED, Clock
-from ..common.errors import CertificateError, CertificateFileError, InputError
-from ..common.files import read_whole, reason
+from ..common.errors import CertificateError, InputError
 from ..common.values import same
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..problem.terms import with_task
-from .agent_file import read_agent
 from .certificate import Certificate
 from .checking import Draws, Verification, check
 from .compiled import record_of
 from .described import described, policy_words
-from .record import read_record
 from .words import check_words
 
 
@@ -80,30 +74,6 @@ def counted_problem(certificate: Certificate, problem: Problem) -> Problem:
         return with_task(problem, certificate.task or None)
     except (InputError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CertificateError(f"quantities: the task is none of the problem's ({error})") from None
-
-
-def verify_files(
-    certificate: Certificate,
-    problem: Path,
-    policy: Path,
-    *,
-    draws: Draws | None = None,
-    clock: Clock = UNLIMITED,
-) -> Verification:
-    """The same for the files `problem.bin` and `policy.safetensors` of a result folder, without the scenario.
-
-    What a policy with a memory remembers is then that of the certificate, and its words for the policy are not compared.
-
-    **Raises:** as `verify`; `CertificateFileError` where a file cannot be read.
-    """
-    try:
-        content = read_whole(problem)
-    except OSError as error:
-        raise CertificateFileError(f"{problem} cannot be read: {reason(error)}") from None
-    record = read_record(content)
-    found = check(certificate, record, read_agent(policy), certificate.register, draws, clock)
-    check_words(certificate, record)
-    return found
 
 
 def _draws(confidence: object, sequences: int | None, seed: int | None) -> Draws:
