@@ -260,3 +260,23 @@ def test_a_plan_is_played_by_its_answers_alone():
     assert np.mean(paid) == pytest.approx(veil.expected_return(guard, plan), abs=5 * float(np.std(paid)) / 20 + 1e-9)
     with pytest.raises(veil.InputError, match="readings alone"):
         veil.export_player(plan, guard, "player.json")
+
+
+def test_a_walker_that_the_horizon_cuts_off():
+    """On a line, states that are first reached at the end lead on to some that no run reaches in time."""
+    states, horizon = 12, 4
+    moves = np.zeros((states, 1, states))
+    for state in range(states):
+        for step, chance in ((1, 0.5), (2, 0.3), (0, 0.2)):
+            moves[state, 0, min(states - 1, state + step)] += chance
+    sensors = {"near": veil.Observer(np.eye(2)[(np.arange(states) > 1).astype(int)])}
+    found = []
+    for size in (states, 9):  # with all states, and without those beyond the horizon
+        part = moves[:size, :, :size].copy()
+        part[:, 0, size - 1] += 1 - part[:, 0].sum(axis=1)
+        model = veil.Model(part, np.zeros((size, 1)), 0)
+        problem = veil.Problem(model, veil.Observer(np.ones((size, 1))), veil.LastState([3, 4]), horizon)
+        seen = {name: veil.Observer(one.matrices[0].toarray()[:size]) for name, one in sensors.items()}
+        walker = veil.MarkovPolicy.uniform(problem)
+        found.append(veil.best_queries(veil.Querying(seen, walker=walker).apply(problem)).upper)
+    assert found[0] == pytest.approx(found[1], abs=1e-9)

@@ -47,7 +47,8 @@ def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "
         if best[1] is None or best[0] < enough:
             part = clock.share(_SHARE_OF_RICHEST) if np.isfinite(clock.time_limit) else clock
             found = best_stationary_return(problem, enough=enough, clock=part)
-            best = max(best, (found[0], space.table_of(MarkovPolicy(found[1]))), key=lambda found: found[0])
+            # The one found first: without time for its return it counts as -inf, like none.
+            best = max((found[0], space.table_of(MarkovPolicy(found[1]))), best, key=lambda found: found[0])
         assert best[1] is not None
         return best[1]
     if space.stationary:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
-from ..common.checks import Defects, as_tuple, distinct, is_number
+from ..common.checks import SUM_TOLERANCE, Defects, as_tuple, distinct, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
@@ -236,9 +236,11 @@ class _Walk:
         columns = np.concatenate([first + 1, column + 1])
         found = sp.csr_array((np.concatenate([begin[first], data]), (rows, columns)), shape=(self.size, self.size))
         found.eliminate_zeros()
-        # Rows of a chain that the horizon cuts off go on where they are; no run gets there in time.
-        empty = np.flatnonzero(np.asarray(found.sum(axis=1)).ravel() == 0)
-        return sp.csr_array(found + sp.csr_array((np.ones(len(empty)), (empty, empty)), shape=found.shape))
+        # Of states that are first reached at the end, the chain has no steps, or those alone that lead to states it has: what
+        # is left out stays, since no run goes on from there in time.
+        left = 1 - np.asarray(found.sum(axis=1)).ravel()
+        cut = np.flatnonzero(left > SUM_TOLERANCE)
+        return sp.csr_array(found + sp.csr_array((left[cut], (cut, cut)), shape=found.shape))
 
     def names(self, problem: Problem) -> list[str]:
         """The name of each state."""
