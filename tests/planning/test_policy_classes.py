@@ -173,7 +173,7 @@ def test_an_interrupt_in_a_smaller_class_says_so():
     found = veil.solve(problem, memory="timed", progress=interrupt, certificate=False)
     assert found.status is veil.Status.INTERRUPTED
     assert isinstance(found.policy, veil.TimedPolicy)
-    assert "while it searched stationary Markov policies" in found.detail
+    assert "during the search of stationary Markov policies" in found.detail
 
 
 # Rows that no run reaches
