@@ -60,7 +60,8 @@ def closing_bits(
 
 def seconds_of_policy(space: Space) -> float:
     """The forecast for making a policy of a table, with the rows that are not searched, and for its return."""
-    return _PER_NUMBER * space.hidden.horizon * space.problem.available.size
+    summed = space.hidden.horizon * space.hidden.paid[0].reward.size
+    return _PER_NUMBER * max(summed, space.shape[0] * space.problem.available.size)
 
 
 def _exact_pairs(objective: Objective, policy: Policy, options: SolveOptions, left: float) -> tuple[PairValue, ...]:
