@@ -15,7 +15,7 @@ from ..policy.memory import memory_document
 from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
-from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear
+from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear, seconds_of_policy
 from .iteration import Iteration, S, SearchState
 from .mixtures import mixture_gain
 from .objective import Objective, start_points
@@ -236,7 +236,8 @@ def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock
         return 0.0
     measured = Clock()
     objective.returns_by_start(safe)
-    return min(_RETURNS_OF_ANSWER * measured.spent, _SHARE_OF_ANSWER * clock.left)
+    wanted = _RETURNS_OF_ANSWER * measured.spent + seconds_of_policy(objective.space)
+    return min(wanted, _SHARE_OF_ANSWER * clock.left)
 
 
 def _closing_clock(status: Status, clock: Clock) -> Clock:

@@ -27,32 +27,34 @@ from .objective import CERTAIN, Objective
 from .options import SolveOptions
 from .parameters import Parameters, TableParameters
 from .ranking import distinct, without_gradients, worth
-from .schedule import Schedule
+from .schedule import SHARE_OF_ROUNDS, Schedule
 from .second_order import Polish, begin_polish, polished
 from .values import Values
 
 CLIMB, LAST, DONE = range(3)
 
-# Of samples: sequences of a gradient at most; pure noise keeps (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its
-# mean, so a batch is doubled below twice that, after so many steps.
+# Of samples: sequences of a gradient at most (an error of 0.015 bits in what they hide); pure noise keeps
+# (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean, so a batch is doubled below twice that, after three times
+# the 10 steps that the mean remembers.
 MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
-# Checks: the least and the most sequences, their share of those of all gradients, by what factor of iterations one follows
-# another, what the iterations between two cost at least beside a check, and how many without a gain of so many bits end the
-# search.
+# Checks: the least and the most sequences (standard errors of 0.03 and 0.0035 bits where those of single sequences spread by
+# half a bit), their share of those of all gradients, by what factor of iterations one follows another, and what the iterations
+# between two cost at least beside a check: checks take less than a fifth of the time. The first one comes after a few steps.
 _CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, _FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
+# Checks without a gain of so many bits, far below their errors, that end the search: five times as many iterations (1.3⁶).
 _IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
 _AT_MOST = 1e-9  # bits from the most that can be hidden, at which a search on exact values ends
-_RISING_BITS = 5e-3  # a check that gains less is no progress
-_INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing
-_RESTORING, _RESTORED = 8, 1e-5  # steps that make a candidate feasible at most, and the slack at which they aim
+_RISING_BITS = 5e-3  # a check that gains less is no progress: the errors of the largest checks are of this size
+_INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing: by judgement
+# Newton's steps that make a candidate feasible at most, each of which about squares what is missed, and the slack at which they
+# aim: by judgement.
+_RESTORING, _RESTORED = 8, 1e-5
 _MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the bounds too
-_KEPT_SHARE = (
-    1e-3  # of the uniform policy in an answer that a search goes back to: with more it would be another policy
-)
-_LEAST_WEIGHT = 0.02  # of the newest parameters in their average
-_FIRST_COMPARED = 128  # sequences on which tables are compared before there are iterations
-_SHARE_OF_LAST = 0.4  # of a time limit, that is kept for the last start
-_SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
+# Of the uniform policy in an answer that a search goes back to: with more it would be another policy.
+_KEPT_SHARE = 1e-3
+_LEAST_WEIGHT = 0.02  # of the newest parameters in their average, which is over about the last 50 steps then
+_FIRST_COMPARED = 128  # sequences on which tables are compared before there are iterations: errors of about 0.04 bits
+_SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate: by judgement
 
 
 class Ascent:
@@ -178,7 +180,7 @@ class Ascent:
     def _is_late(self) -> bool:
         """Whether rounds on a machine slower than forecast leave too little of the time limit to the last start."""
         clock = self.objective.clock
-        return self.objective.is_sampled and clock.is_past(1 - _SHARE_OF_LAST)
+        return self.objective.is_sampled and clock.is_past(1 - SHARE_OF_ROUNDS)
 
     def _length(self, number: int) -> int:
         return self.schedule.rounds[number][0] if number < len(self.schedule.rounds) else 0

@@ -29,8 +29,10 @@ from ..engine.return_range import (
 from ..policy.tables import softmax_pull_back, uniform_table
 from ..problem.problem import Problem
 
-_SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at
-_STARTS, _ITERATIONS = 6, 500  # of that search
+_SHARP_STARTS = (
+    16  # tables of single times that a search for a stationary policy looks at: a value of each costs little
+)
+_STARTS, _ITERATIONS = 6, 500  # of that search: by judgement; it ends where the largest return is met
 _DISCOUNTED_SWEEPS = 3  # horizons of value iteration, after which the discounted rest is a twentieth
 
 

@@ -45,8 +45,7 @@ def closing_bits(
     is the better one of the two.
     """
     space, backend = objective.space, objective.backend
-    afterwards = _PER_NUMBER * space.hidden.horizon * space.hidden.paid[0].reward.size
-    left = max(closing.left - afterwards, 0.5 * CLOSING_SECONDS)
+    left = max(closing.left - seconds_of_policy(space), 0.5 * CLOSING_SECONDS)
     if objective.is_sampled:
         return best_on_samples(objective, table, options, left)
     policy, seed = space.policy(table), options.seed + 1
@@ -57,6 +56,12 @@ def closing_bits(
     if objective.has_pairs or objective.channels.bounds:  # as exact as they were searched
         return Bits(own, _exact_pairs(objective, policy, options, left)), table
     return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
+
+
+def seconds_of_policy(space: Space) -> float:
+    """The forecast for making a policy of a table, with the rows that are not searched, and for its return."""
+    summed = space.hidden.horizon * space.hidden.paid[0].reward.size
+    return _PER_NUMBER * max(summed, space.shape[0] * space.problem.available.size)
 
 
 def _exact_pairs(objective: Objective, policy: Policy, options: SolveOptions, left: float) -> tuple[PairValue, ...]:

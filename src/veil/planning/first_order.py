@@ -25,8 +25,8 @@ from .parameters import over_actions
 DECAYS = {False: (0.5, 0.9), True: (0.9, 0.99)}
 RETURNED = 0.1
 """κ: the share of a missed bound that a step makes good (0.03 to 0.5 were equally good on floors of rooms)."""
-_LONGEST = 3.0  # times the rate, that a logit moves at most in one step
-_SMOOTHED = 0.05  # share of a new multiplier in the mean that is kept
+_LONGEST = 3.0  # times the rate, that a logit moves at most in one step: Adam alone moves it by about the rate
+_SMOOTHED = 0.05  # share of a new multiplier in the mean that is kept: about the last 20 steps
 _LARGEST_SLACK = 1e6  # in units of ranges: more is no bound at all
 _EQUAL = 1e4  # weight of the equation of weights that sum to one, in a least-squares problem of numbers about 1
 

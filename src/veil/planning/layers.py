@@ -32,7 +32,7 @@ Measure = Callable[[Posteriors, Int[np.ndarray, "k T+1"]], tuple[np.ndarray, Flo
 _MESSAGE_BYTES = 2**30  # of messages kept for the adjoint; more sequences are worked on one part after the other
 # Parts are smaller where so many sequences or bytes of messages are left to each: several workers can share them then.
 _PART, _PART_BYTES = 256, 2**28
-_VALUED = 4096  # sequences whose posteriors are found at a time
+_VALUED = 4096  # sequences whose posteriors are found at a time: many lanes, and few enough for several workers
 
 
 class Layers:

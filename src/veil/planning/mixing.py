@@ -5,7 +5,8 @@ from typing import Any
 
 from ..common.clock import UNLIMITED, Clock
 
-_TRIALS, _CLOSE = 40, 1e-5  # evaluations at most, and the share of the answer at which both ends are close enough
+# Evaluations at most (halving alone would end after 17), and the share of the answer at which both ends are close enough.
+_TRIALS, _CLOSE = 40, 1e-5
 
 
 def mixed_until(

@@ -17,23 +17,25 @@ LONGEST = 5000
 # Exact searches: iterations of climbing, settling and polishing. A long climb finds better optima now and then, which is
 # worth it where an evaluation takes a millisecond.
 _ITERATIONS, _FEWER_ITERATIONS, _CHEAP_SECONDS = (180, 60, 300), (90, 60, 300), 1e-3
-_PARTS, _SETTLED = 3, 4  # parts of the climb, and starts that settle after it
-_SECONDS_A_ROUND, _STARTS = 0.07, (4, 36)  # of all starts of one iteration, and their least and largest number
+_PARTS, _SETTLED = 3, 4  # parts of the climb, and starts that settle after it: by judgement
+# Of all starts of one iteration, so that 240 of them take 17 s at most; the least and largest number of starts by judgement.
+_SECONDS_A_ROUND, _STARTS = 0.07, (4, 36)
 
 # Steps to begin with, of exact gradients (with half of it, one basin of the paper's grid is missed) and of samples; the least
 # share of the first, and after how many steps 1/√k has cut the second by √2.
 _RATES, _LEAST_RATE, _HALF_RATE = (0.4, 0.2), 0.05, 100
-_SHARE_OF_ROUNDS = 0.4  # of the time limit of a search on samples, in rounds of equal length until one start is left
-_SAMPLED_STARTS, _STEPS_OF_START = (
-    (2, 6),
-    20,
-)  # least and largest number of starts on samples, and steps that each is worth
-_ROUND = (12, 100)  # least and largest number of iterations of a round
-_GRADIENT_SECONDS = 0.02  # of a gradient on the first batch, in which it is chosen
+SHARE_OF_ROUNDS = 0.4
+"""Of the time limit of a search on samples, in rounds of equal length until one start is left; as much is kept for that one."""
+
+# Least and largest number of starts on samples, and steps that each is worth: what a start hides after fewer says little about
+# where it ends (floors of rooms).
+_SAMPLED_STARTS, _STEPS_OF_START = (2, 6), 20
+_ROUND = (12, 100)  # least and largest number of iterations of a round: Adam's mean needs ten steps to fill
+_GRADIENT_SECONDS = 0.02  # of a gradient on the first batch: about what the rest of a step takes on a thousand states
 # Seconds for each transition and sequence of a gradient, for each decision, for each transition and quantity of a sum of
 # rewards with its gradient, and for each parameter and bound of a step (measured on one core).
 _PER_ENTRY, _PER_STEP, _PER_SUM, _PER_PARAMETER = 3e-9, 3e-4, 1.5e-9, 7e-9
-_LEAST_BATCH = 32
+_LEAST_BATCH = 32  # sequences that travel through the passes together at least (`engine.columns`)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def num_exact_starts(objective: Objective) -> int:
 
 def num_sampled_starts(seconds: float, time_limit: float) -> int:
     """How many starts can take some steps each in the time for rounds, with so many seconds for a step."""
-    fits = _SHARE_OF_ROUNDS * time_limit / (_STEPS_OF_START * seconds)
+    fits = SHARE_OF_ROUNDS * time_limit / (_STEPS_OF_START * seconds)
     return int(np.clip(fits, *_SAMPLED_STARTS))
 
 
@@ -95,7 +97,7 @@ def sampled_schedule(starts: int, seconds: float, time_limit: float, iterations:
     halvings = (starts - 1).bit_length()
     rounds, left = [], starts
     for _ in range(halvings):
-        fits = _SHARE_OF_ROUNDS * time_limit / (halvings * left * seconds)
+        fits = SHARE_OF_ROUNDS * time_limit / (halvings * left * seconds)
         count = int(np.clip(min(fits, length / (4 * halvings)), 1, _ROUND[1]))
         rounds.append((max(count, min(_ROUND[0], length // (2 * halvings) or 1)), left := (left + 1) // 2))
     return Schedule(tuple(rounds), max(0, length - sum(one for one, _ in rounds)))

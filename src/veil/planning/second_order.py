@@ -20,12 +20,13 @@ GAP_BITS = 1e-5
 PENALTY = 6.0
 """ρ to begin with: of the size of second derivatives of bits in shares of a range."""
 
-_MULTIPLIER_EVERY, _SORT_EVERY = 20, 60
+_MULTIPLIER_EVERY, _SORT_EVERY = 20, 60  # steps: more than the changes that are remembered, and three times as many
 _UNUSED = 1e-6  # slack at a bound that has a price, up to which a search goes on
 _STILL = 1e-9  # gain of a step, beyond rounding errors of the return, below which a search stands still
-_PAIRS = 12  # of changes that L-BFGS remembers
-_LONGEST_STEP = 2.0  # of a logit
-# Actions taken more rarely than this are closed where they do not pay, by this logit, or opened again.
+_PAIRS = 12  # of changes that L-BFGS remembers: customary
+_LONGEST_STEP = 2.0  # of a logit: a probability changes by a factor of seven at most
+# Actions taken more rarely than this are closed where they do not pay, by this logit (a probability of 1e-11), or opened again
+# (0.02).
 _RARE, _CLOSED, _OPENED = 2e-3, -25.0, -4.0
 
 

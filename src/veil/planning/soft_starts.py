@@ -28,11 +28,12 @@ FACTORS = (10.0, 30.0, 0.0, 3.0)
 
 # Rounds of bonus and cost for each weight: so many, and up to so many where the secret keeps less than this share of its bits.
 _ROUNDS, _MOST_ROUNDS, _UNEVEN = 3, 8, 0.5
-_BISECTIONS = 10
-_CERTAIN = (
-    0.25  # a table that leaves less than this share of the bits of another one is not the only start of its factor
+_BISECTIONS = 10  # of the weight, which ends sooner where the slack is small
+# A table that leaves less than this share of the bits of another one is not the only start of its factor: by judgement.
+_CERTAIN = 0.25
+_LEAST_WEIGHT = (
+    30.0  # to begin with, in nats for the range of returns: over short horizons, where log A for a decision is less
 )
-_LEAST_WEIGHT = 30.0  # to begin with
 _NEAR = 0.1  # slack, as a share of the range of returns, with which a weight is small enough
 _LARGEST_BONUS = 60.0  # nats, or half the weight of the whole range of returns; a value that needs more is not reached
 _MOST_VALUES = 64  # of a secret whose values are told apart; with more, the tables of a round grow too large

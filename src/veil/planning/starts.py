@@ -26,11 +26,12 @@ from .policy_class import Space, make_space
 from .soft_starts import soft_starts
 
 _BOLD = 3.0  # logit of an action that a start all but fixes: far enough to be another policy, near enough to come back
-_MANY_STATES = 300
-_SAMPLED_STARTS, _SOFT_STARTS = 5, 2  # tables to begin from in a search on samples, and soft ones for each channel
-# Of a time limit, for all of them; for less where one is given, which is the answer of a smaller class as a rule.
+_MANY_STATES = 300  # above which the search for a stationary policy of large return has a limit of time: by judgement
+# Tables to begin from in a search on samples on a device, and soft ones for each channel: by judgement.
+_SAMPLED_STARTS, _SOFT_STARTS = 5, 2
+# Of a time limit, for all of them; for less where one is given, which is the answer of a smaller class as a rule: by judgement.
 _SHARE_OF_STARTS, _SHARE_OF_GIVEN = 0.2, 0.1
-_SHARE_OF_RICHEST = 0.25  # of a time limit, for a search for a stationary policy of large return
+_SHARE_OF_RICHEST = 0.25  # of a time limit, for a search for a stationary policy of large return: by judgement
 
 
 def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
