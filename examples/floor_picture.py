@@ -4,6 +4,7 @@ It photographs the observer's belief in the report of the demo, one step after t
 """
 
 import io
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 OUT = Path(__file__).parents[1] / "docs" / "figures" / "night-shift.gif"
 WIDTH, STEP_MS, END_MS = 860, 350, 3000
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def frames(report: Path) -> list[Image.Image]:

@@ -41,6 +41,8 @@ def test_an_unknown_command_is_bad_input():
     assert veil("sovle").code == shared.BAD_INPUT
     assert veil("solve", "rooms.toml", "--no-such-option").code == shared.BAD_INPUT
     assert veil("solve").code == shared.BAD_INPUT
+    assert "--set horizon=VALUE" in veil("solve", "rooms.toml", "--horizon", "3").err
+    assert "--set solve.starts=VALUE" in veil("frontier", "rooms.toml", "--starts", "3").err
     assert veil("solve", "rooms.toml", "--time-limit", "nan").code == shared.BAD_INPUT
     assert veil("solve", "rooms.toml", "--set", "solve.goal=fame").code == shared.BAD_INPUT
 

@@ -67,8 +67,7 @@ def test_scenario_files_have_each():
         if option.name not in ("memory", "method"):
             assert ranges == [option.about.least, option.about.above, option.about.most], option.name
             assert tuple(published.get("enum", ())) == option.choices
-        assert f"| `{option.name}` |" in text
-        assert option.about.help.replace("|", "\\|") in text
+        assert f"| `{option.name}` |" in text  # explained in the documentation of `veil.solve`, above
 
 
 def test_scenario_files_have_no_others():

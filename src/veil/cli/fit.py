@@ -8,6 +8,7 @@ import typer
 from .options import Further, with_changes
 from .shared import (
     JsonOption,
+    TimeLimitOption,
     complete_scenario,
     guarded,
     open_policy,
@@ -61,7 +62,7 @@ def fit(
         ),
     ] = None,
     columns: ColumnsOption = None,
-    time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
+    time_limit: TimeLimitOption = 60.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write.", show_default=False)
     ] = None,
@@ -98,7 +99,7 @@ def fit(
         policy=None if problem is None or policy is None else open_policy(problem, policy),
         secret=None if secret is None else LastState([name.strip() for name in secret.split(",")]),
         columns=_columns(columns),
-        **{"time_limit": time_limit} | more.of(estimate),
+        **{"time_limit": time_limit, **more.of(estimate)},
     )
     if output is not None:
         found.save(output)

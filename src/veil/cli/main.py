@@ -13,6 +13,7 @@ from .inspect import inspect
 from .measure import measure
 from .models import convert, new
 from .observe import observe, simulate
+from .options import Command
 from .prove import certify, verify
 from .queries import queries
 from .report import report
@@ -54,7 +55,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
 }
 
 for _command, _line in _COMMANDS.items():
-    app.command(short_help=_line)(_command)
+    app.command(short_help=_line, cls=Command)(_command)
 app.add_typer(studies, name="study", short_help="Run many scenarios and settings, on all cores or a cluster.")
 
 

@@ -18,6 +18,7 @@ from .shared import (
     PairOption,
     ReadOption,
     SeedOption,
+    TimeLimitOption,
     complete_policy,
     complete_scenario,
     event_text,
@@ -82,7 +83,7 @@ def measure(
     ] = None,
     option: ReadOption = None,
     seed: SeedOption = 0,
-    time_limit: Annotated[float | None, typer.Option(min=0, help="Time limit in seconds.")] = None,
+    time_limit: TimeLimitOption = None,
     details: Annotated[
         bool,
         typer.Option(

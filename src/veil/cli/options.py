@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from ..common.settings import Setting, settings
+from ..planning.options import SolveOptions
 
 _FORMS: dict[str, object] = {"switch": bool, "whole number": int, "number": float, "path": Path}
 # Larger bounds say nothing to a reader of the help text; the option checks them itself.
@@ -86,6 +88,22 @@ def with_changes(command: Callable[..., None]) -> Callable[..., None]:
     wrapped.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]  # typer reads both
     wrapped.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
     return wrapped
+
+
+class Command(TyperCommand):
+    """A command that says of a flag that it does not have how to give the key of that name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # of the click that typer brings with it
+            flag = str(getattr(error, "option_name", ""))
+            if flag.startswith("--") and any(one.name == "set_" for one in self.params):
+                key = flag[2:].replace("-", "_")
+                place = "solve." if key in settings(SolveOptions) else ""
+                error.message = f"No such option: {flag}: give keys of the scenario by --set {place}{key}=VALUE"  # pyright: ignore[reportAttributeAccessIssue]
+            raise
 
 
 class Further:

@@ -13,6 +13,7 @@ from .shared import (
     JsonOption,
     PolicyArgument,
     ScenarioArgument,
+    TimeLimitOption,
     guarded,
     open_policy,
     open_scenario,
@@ -41,7 +42,7 @@ def certify(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File to write; its arrays go in a second file beside it.")
     ] = Path("certificate.json"),
-    time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
+    time_limit: TimeLimitOption = 60.0,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     *,

@@ -7,7 +7,7 @@ import typer
 
 from .options import Further, with_changes
 from .progress import QuietOption, reported
-from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
+from .shared import SOLVED, JsonOption, ScenarioArgument, TimeLimitOption, guarded, open_scenario, print_json, stop
 
 
 @guarded
@@ -17,7 +17,7 @@ def queries(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the plan as a policy to this file.", show_default=False)
     ] = None,
-    time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
+    time_limit: TimeLimitOption = 60.0,
     *,
     quiet: QuietOption = False,
     as_json: JsonOption = False,

@@ -111,6 +111,7 @@ MaxLeakageOption = Annotated[
     typer.Option(min=0, help="Exit with 7 unless at most this many bits leak, proven or with 95% confidence."),
 ]
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
+TimeLimitOption = Annotated[float | None, typer.Option("--time-limit", min=0, help="Time limit in seconds.")]
 
 
 @dataclass(frozen=True)
