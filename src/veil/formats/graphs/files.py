@@ -61,13 +61,18 @@ def from_graph(graph: Any, *, edges: EdgeMeaning = "actions", discount: float = 
 
     **Raises:** `InputError` naming each node and edge that is wrong.
     """
+    return _from_networkx(graph, edges, discount, "graph", "graph")
+
+
+def _from_networkx(graph: Any, edges: EdgeMeaning, discount: float, source: str, kind: str) -> Imported:
+    """`from_graph` of a graph from somewhere, which messages name."""
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
         raise InputError(
             "graph", [f"it is a {type(graph).__name__}, expected a graph of networkx, such as networkx.DiGraph"]
         )
     if graph.number_of_nodes() > MOST_NODES or graph.number_of_edges() > MOST_EDGES:
         found = f"{graph.number_of_nodes():,} nodes and {graph.number_of_edges():,} edges"
-        raise InputError("graph", [f"it has {found}, expected at most {MOST_NODES:,} and {MOST_EDGES:,}"])
+        raise InputError(source, [f"it has {found}, expected at most {MOST_NODES:,} and {MOST_EDGES:,}"])
     nodes = list(graph.nodes(data=True))
     numbers: dict[Hashable, int] = {node: number for number, (node, _) in enumerate(nodes)}
     links = [(numbers[one], numbers[two], data) for one, two, data in graph.edges(data=True)]
@@ -75,7 +80,7 @@ def from_graph(graph: Any, *, edges: EdgeMeaning = "actions", discount: float = 
     if not graph.is_directed():
         read.edges += [(two, one, data) for one, two, data in links if one != two]
         read.notes.append("the graph is undirected: each edge can be walked both ways")
-    return _imported(read, dict(graph.graph), edges, discount, "graph")
+    return _imported(read, dict(graph.graph), edges, discount, source, kind)
 
 
 def read_graph(path: Path, **options: object) -> Imported:
@@ -98,12 +103,8 @@ def read_graph(path: Path, **options: object) -> Imported:
         number = float(str(discount))
     except ValueError:
         raise InputError(str(path), [f"discount is {discount!r}, expected a number"]) from None
-    imported = from_graph(found, edges=edges, discount=number)  # pyright: ignore[reportArgumentType]
-    kind = "GraphML" if path.suffix.lower() == ".graphml" else "node-link JSON"
-    return Imported(
-        imported.model, imported.observer, path.name, f"graph ({kind})", imported.notes, imported.valuations, {},
-        imported.secret,
-    )  # fmt: skip
+    kind = "graph (GraphML)" if path.suffix.lower() == ".graphml" else "graph (node-link JSON)"
+    return _from_networkx(found, edges, number, path.name, kind)  # pyright: ignore[reportArgumentType]
 
 
 def is_graph(path: Path) -> bool:
@@ -117,8 +118,10 @@ def is_graph(path: Path) -> bool:
     return isinstance(document, dict) and "nodes" in document and bool({"links", "edges"} & document.keys())
 
 
-def _imported(graph: _Graph, about: Mapping[str, Any], edges: EdgeMeaning, discount: float, source: str) -> Imported:
-    defects = Defects("graph")
+def _imported(
+    graph: _Graph, about: Mapping[str, Any], edges: EdgeMeaning, discount: float, source: str, kind: str
+) -> Imported:
+    defects = Defects(source)
     if edges not in ("actions", "probabilities"):
         defects.add(f"edges is {edges!r}, expected 'actions' or 'probabilities'", "edges")
     if len(set(graph.names)) < len(graph.names):
@@ -140,7 +143,7 @@ def _imported(graph: _Graph, about: Mapping[str, Any], edges: EdgeMeaning, disco
     secret = _secret(graph, defects)
     defects.raise_if_any()
     model = Model.from_entries(entries, rewards, initial, discount, terminal, state_names=graph.names)
-    return Imported(model, observer, source, "graph", tuple(graph.notes), _variables(graph), {}, secret)
+    return Imported(model, observer, source, kind, tuple(graph.notes), _variables(graph), {}, secret)
 
 
 def _transitions(
