@@ -87,6 +87,9 @@ def trained(
         multiplier = max(0.0, multiplier + GAIN * float(np.clip(missing, -0.1, 0.1)))
         history.append((float(bits), float(paid), multiplier))
         kept = before if paid >= least else kept
+        if number % 25 == 0:
+            told = "hides {:.3f} bits in these sequences, earns {:.3f}, multiplier {:.3f}".format(*history[-1])
+            print(f"step {number:3}: {told}", flush=True)
     if kept is None:
         raise SystemExit(f"no network of {steps} steps earns {least:.3g}: give it more steps")
     return np.asarray(network(kept, read), dtype=np.float64), history
@@ -99,10 +102,7 @@ def main() -> None:
     most = veil.max_return(problem)
     least = most / 2
     print(f"{problem.num_states:,} states, return at least {least:.3f} of {most:.3f}")
-    logits, history = trained(problem, least, steps=300, sequences=64)
-    for number in range(0, len(history), 25):
-        bits, paid, multiplier = history[number]
-        print(f"step {number:3}: hides {bits:.3f} bits in 64 sequences, earns {paid:.3f}, multiplier {multiplier:.3f}")
+    logits, _ = trained(problem, least, steps=300, sequences=64)
     uniform, trained_one = veil.MarkovPolicy.uniform(problem), veil.MarkovPolicy.softmax(logits, problem)
     for name, policy in (("uniform", uniform), ("network", trained_one)):
         found = veil.opacity(problem, policy, "sampled", sequences=2000, seed=99)
