@@ -4,7 +4,7 @@ import math
 import random
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -635,6 +635,31 @@ def _travels(asked: Asked, found: Any) -> None:
                 raise Wrong(f"the second verifier: {answer}")
 
 
+def _queries(asked: Asked) -> None:
+    """An observer that asks one sensor or none, each alike, of a walker with the case's policy."""
+    case, own, observer = asked.case, asked.case.channels["own"], asked.case.problem.observer
+    timed = observer.varies or observer.emissions_at or observer.on_actions or not observer.sees_first
+    if not own.muted or timed or observer.untimed or observer.sees_actions or asked.acting.reads or case.is_blind:
+        return
+    queries = [*own.muted, None]
+
+    def shows(time: int, action: int, state: int) -> dict[Any, float] | None:
+        found = dict[Any, float]()
+        for reading, p in (own.watcher.shows(time, action, state) or {}).items():
+            for query in queries:
+                answer = reading
+                for sensor, mute in own.muted.items():
+                    answer = answer if sensor == query else mute(answer)
+                event = query, None if query is None else answer
+                found[event] = found.get(event, 0.0) + p / len(queries)
+        return found
+
+    asking = veil.Querying(walker=asked.acting.policy).apply(case.problem)
+    found = veil.opacity(asking, veil.MarkovPolicy.uniform(asking), "exact")
+    runs = all_runs(case.world, asked.acting.choose, (replace(own.watcher, shows=shows),))
+    _measured("opacity under queries", found, case.joint(runs, "own"))
+
+
 def _chain(asked: Asked) -> None:
     """The hidden Markov chain that the policy makes: the probability of every sequence, and the return."""
     problem, policy = asked.arguments
@@ -771,6 +796,7 @@ CALLS: dict[str, Call] = {
     "return_gradient": Call(_return_gradient, takes_pair=False),
     "return given secret": Call(_given_secret),
     "disclosure": Call(_disclosure),
+    "queries": Call(_queries, takes_pair=False),
     "chain": Call(_chain, takes_pair=False),
     "unrolled": Call(_unrolled, 1.5),
     "lifted": Call(_lifted, 1.5),
