@@ -418,6 +418,39 @@ def _attack(asked: Asked) -> None:
         _sampled(f"attack accuracy at {time}", float(value), 0.0, part.guess, 0.5, _DRAWS)
 
 
+def _mistaken(asked: Asked) -> None:
+    """An observer who assumes another policy, of which some actions are never taken."""
+    case, problem, rng = asked.case, asked.case.problem, asked.rng
+    if case.is_blind or case.channels[asked.channel].question.is_path:
+        return
+    rows = [[rng.choice((0, 1, 3)) if ok else 0 for ok in row] for row in case.world.available]
+    table = [[p / sum(row) for p in row] if any(row) else [ok / sum(open_) for ok in open_]
+             for row, open_ in zip(rows, case.world.available, strict=True)]  # fmt: skip
+    believed = veil.MarkovPolicy(np.tile(table, (problem.num_cells // len(table), 1)))
+    choose = lambda time, k, path, node, seen: [(a, 0, p) for a, p in enumerate(table[path[-1]]) if p]  # noqa: E731
+    found = veil.attack(*asked.arguments, episodes=_DRAWS, observer_believes=believed, seed=1, traces=1, **asked.pair)
+    joint, thought = asked.joint(), asked.joint(Acting(None, choose))
+    right = infinite = impossible = bits = 0.0
+    for y, row in joint.rows.items():
+        rule = thought.posterior(y) if y in thought.rows else thought.prior
+        best = [z for z, p in rule.items() if p >= max(rule.values()) - 1e-9]
+        right += sum(row.get(z, 0.0) for z in best) / len(best)
+        for z, p in row.items():
+            ruled_out = y not in thought.rows or not rule.get(z)
+            infinite += p * ruled_out
+            bits -= 0.0 if ruled_out else p * log2(rule[z])
+        impossible += 0.0 if y in thought.rows else sum(row.values())
+    for name, one, wanted in (("right", found.accuracy, right), ("infinite", found.infinite_share, infinite),
+                              ("impossible", found.impossible_share, impossible)):  # fmt: skip
+        _sampled(f"mistaken {name}", one.value, one.std_error, wanted, 0.5, _DRAWS)
+        if one.exact is not None:
+            same(f"mistaken {name}", one.exact, wanted)
+    if found.finite_cross_entropy_bits is not None and found.finite_cross_entropy_bits.exact is not None:
+        same("mistaken bits", found.finite_cross_entropy_bits.exact, bits / (1 - infinite))
+        if found.mistake.exact_bits is not None:
+            same("mistake", found.mistake.bits, math.inf if infinite > 1e-12 else bits - joint.bits, 1e-8)
+
+
 def _sequence(asked: Asked, runs: Runs, place: int) -> tuple:
     """A random possible sequence of events."""
     possible = sorted({events[place] for (_, _, events) in runs.weight}, key=repr)
@@ -817,6 +850,7 @@ CALLS: dict[str, Call] = {
     "sensor_costs": Call(_sensor_costs),
     "observation_costs": Call(_observation_costs),
     "attack": Call(_attack),
+    "attack by a wrong belief": Call(_mistaken),
     "filter": Call(_filter),
     "smoother": Call(_smoother),
     "player": Call(_player, takes_pair=False),
