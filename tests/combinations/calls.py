@@ -13,6 +13,7 @@ import numpy as np
 import veil
 from veil import verify_plain
 from veil.engine.induced import induced_hmm
+from veil.engine.return_range import return_extremes
 from veil.formats.policies.text import policy_to_csv, policy_to_json
 from veil.policy.exported import player_document
 from veil.policy.runtime import Player as NamedPlayer
@@ -197,6 +198,36 @@ def _lifted(asked: Asked) -> None:
     lifted = veil.MemoryPolicy.lift(problem, larger, policy)
     _measured("opacity lifted", veil.opacity(problem, lifted, **asked.pair), asked.joint())
     same("return lifted", veil.expected_return(problem, lifted), asked.runs()[0].returns["gold"])
+
+
+def _range(asked: Asked) -> None:
+    """The largest and the smallest return, by backward induction in each model."""
+    problem, world, found = asked.case.problem, asked.case.world, return_extremes(asked.case.problem)
+    ends = []
+    for sign in (1.0, -1.0):
+        total = 0.0
+        for k, weight in enumerate(world.weights):
+            value = [sign * one for one in world.terminal["gold"][k]]
+            for _ in range(world.horizon):
+                value = [
+                    max(
+                        sign * world.rewards["gold"][k][s][a]
+                        + world.discount * sum(p * value[to] for to, p in row.items())
+                        for a, row in enumerate(world.moves[k][s])
+                        if world.available[s][a]
+                    )
+                    for s in range(len(world.states))
+                ]
+            total += weight * sum(p * value[s] for s, p in world.initial[k].items())
+        ends.append(sign * total)
+    earned = asked.runs()[0].returns["gold"]
+    if not found.smallest - EXACT <= earned <= found.largest + EXACT:
+        raise Wrong(f"range {found.smallest!r} … {found.largest!r}, and a policy earns {earned!r}")
+    if problem.agent.sees_state and (len(world.weights) == 1 or problem.agent.knows_model):
+        same("largest return", found.largest, ends[0])
+        same("smallest return", found.smallest, ends[1])
+    elif found.largest > ends[0] + EXACT or found.smallest < ends[1] - EXACT:
+        raise Wrong(f"range {found.smallest!r} … {found.largest!r}, and who knows all reaches {ends}")
 
 
 def _given_secret(asked: Asked) -> None:
@@ -827,6 +858,7 @@ class Call:
 CALLS: dict[str, Call] = {
     "expected_return": Call(_return, takes_pair=False),
     "return_gradient": Call(_return_gradient, takes_pair=False),
+    "range": Call(_range, takes_pair=False),
     "return given secret": Call(_given_secret),
     "disclosure": Call(_disclosure),
     "queries": Call(_queries, takes_pair=False),
