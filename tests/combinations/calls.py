@@ -4,7 +4,7 @@ import math
 import random
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import veil
 from veil import verify_plain
 from veil.engine.induced import induced_hmm
+from veil.engine.return_range import return_extremes
 from veil.formats.policies.text import policy_to_csv, policy_to_json
 from veil.policy.exported import player_document
 from veil.policy.runtime import Player as NamedPlayer
@@ -197,6 +198,36 @@ def _lifted(asked: Asked) -> None:
     lifted = veil.MemoryPolicy.lift(problem, larger, policy)
     _measured("opacity lifted", veil.opacity(problem, lifted, **asked.pair), asked.joint())
     same("return lifted", veil.expected_return(problem, lifted), asked.runs()[0].returns["gold"])
+
+
+def _range(asked: Asked) -> None:
+    """The largest and the smallest return, by backward induction in each model."""
+    problem, world, found = asked.case.problem, asked.case.world, return_extremes(asked.case.problem)
+    ends = []
+    for sign in (1.0, -1.0):
+        total = 0.0
+        for k, weight in enumerate(world.weights):
+            value = [sign * one for one in world.terminal["gold"][k]]
+            for _ in range(world.horizon):
+                value = [
+                    max(
+                        sign * world.rewards["gold"][k][s][a]
+                        + world.discount * sum(p * value[to] for to, p in row.items())
+                        for a, row in enumerate(world.moves[k][s])
+                        if world.available[s][a]
+                    )
+                    for s in range(len(world.states))
+                ]
+            total += weight * sum(p * value[s] for s, p in world.initial[k].items())
+        ends.append(sign * total)
+    earned = asked.runs()[0].returns["gold"]
+    if not found.smallest - EXACT <= earned <= found.largest + EXACT:
+        raise Wrong(f"range {found.smallest!r} … {found.largest!r}, and a policy earns {earned!r}")
+    if problem.agent.sees_state and (len(world.weights) == 1 or problem.agent.knows_model):
+        same("largest return", found.largest, ends[0])
+        same("smallest return", found.smallest, ends[1])
+    elif found.largest > ends[0] + EXACT or found.smallest < ends[1] - EXACT:
+        raise Wrong(f"range {found.smallest!r} … {found.largest!r}, and who knows all reaches {ends}")
 
 
 def _given_secret(asked: Asked) -> None:
@@ -418,6 +449,39 @@ def _attack(asked: Asked) -> None:
         _sampled(f"attack accuracy at {time}", float(value), 0.0, part.guess, 0.5, _DRAWS)
 
 
+def _mistaken(asked: Asked) -> None:
+    """An observer who assumes another policy, of which some actions are never taken."""
+    case, problem, rng = asked.case, asked.case.problem, asked.rng
+    if case.is_blind or case.channels[asked.channel].question.is_path:
+        return
+    rows = [[rng.choice((0, 1, 3)) if ok else 0 for ok in row] for row in case.world.available]
+    table = [[p / sum(row) for p in row] if any(row) else [ok / sum(open_) for ok in open_]
+             for row, open_ in zip(rows, case.world.available, strict=True)]  # fmt: skip
+    believed = veil.MarkovPolicy(np.tile(table, (problem.num_cells // len(table), 1)))
+    choose = lambda time, k, path, node, seen: [(a, 0, p) for a, p in enumerate(table[path[-1]]) if p]  # noqa: E731
+    found = veil.attack(*asked.arguments, episodes=_DRAWS, observer_believes=believed, seed=1, traces=1, **asked.pair)
+    joint, thought = asked.joint(), asked.joint(Acting(None, choose))
+    right = infinite = impossible = bits = 0.0
+    for y, row in joint.rows.items():
+        rule = thought.posterior(y) if y in thought.rows else thought.prior
+        best = [z for z, p in rule.items() if p >= max(rule.values()) - 1e-9]
+        right += sum(row.get(z, 0.0) for z in best) / len(best)
+        for z, p in row.items():
+            ruled_out = y not in thought.rows or not rule.get(z)
+            infinite += p * ruled_out
+            bits -= 0.0 if ruled_out else p * log2(rule[z])
+        impossible += 0.0 if y in thought.rows else sum(row.values())
+    for name, one, wanted in (("right", found.accuracy, right), ("infinite", found.infinite_share, infinite),
+                              ("impossible", found.impossible_share, impossible)):  # fmt: skip
+        _sampled(f"mistaken {name}", one.value, one.std_error, wanted, 0.5, _DRAWS)
+        if one.exact is not None:
+            same(f"mistaken {name}", one.exact, wanted)
+    if found.finite_cross_entropy_bits is not None and found.finite_cross_entropy_bits.exact is not None:
+        same("mistaken bits", found.finite_cross_entropy_bits.exact, bits / (1 - infinite))
+        if found.mistake.exact_bits is not None:
+            same("mistake", found.mistake.bits, math.inf if infinite > 1e-12 else bits - joint.bits, 1e-8)
+
+
 def _sequence(asked: Asked, runs: Runs, place: int) -> tuple:
     """A random possible sequence of events."""
     possible = sorted({events[place] for (_, _, events) in runs.weight}, key=repr)
@@ -635,6 +699,31 @@ def _travels(asked: Asked, found: Any) -> None:
                 raise Wrong(f"the second verifier: {answer}")
 
 
+def _queries(asked: Asked) -> None:
+    """An observer that asks one sensor or none, each alike, of a walker with the case's policy."""
+    case, own, observer = asked.case, asked.case.channels["own"], asked.case.problem.observer
+    timed = observer.varies or observer.emissions_at or observer.on_actions or not observer.sees_first
+    if not own.muted or timed or observer.untimed or observer.sees_actions or asked.acting.reads or case.is_blind:
+        return
+    queries = [*own.muted, None]
+
+    def shows(time: int, action: int, state: int) -> dict[Any, float] | None:
+        found = dict[Any, float]()
+        for reading, p in (own.watcher.shows(time, action, state) or {}).items():
+            for query in queries:
+                answer = reading
+                for sensor, mute in own.muted.items():
+                    answer = answer if sensor == query else mute(answer)
+                event = query, None if query is None else answer
+                found[event] = found.get(event, 0.0) + p / len(queries)
+        return found
+
+    asking = veil.Querying(walker=asked.acting.policy).apply(case.problem)
+    found = veil.opacity(asking, veil.MarkovPolicy.uniform(asking), "exact")
+    runs = all_runs(case.world, asked.acting.choose, (replace(own.watcher, shows=shows),))
+    _measured("opacity under queries", found, case.joint(runs, "own"))
+
+
 def _chain(asked: Asked) -> None:
     """The hidden Markov chain that the policy makes: the probability of every sequence, and the return."""
     problem, policy = asked.arguments
@@ -769,8 +858,10 @@ class Call:
 CALLS: dict[str, Call] = {
     "expected_return": Call(_return, takes_pair=False),
     "return_gradient": Call(_return_gradient, takes_pair=False),
+    "range": Call(_range, takes_pair=False),
     "return given secret": Call(_given_secret),
     "disclosure": Call(_disclosure),
+    "queries": Call(_queries, takes_pair=False),
     "chain": Call(_chain, takes_pair=False),
     "unrolled": Call(_unrolled, 1.5),
     "lifted": Call(_lifted, 1.5),
@@ -791,6 +882,7 @@ CALLS: dict[str, Call] = {
     "sensor_costs": Call(_sensor_costs),
     "observation_costs": Call(_observation_costs),
     "attack": Call(_attack),
+    "attack by a wrong belief": Call(_mistaken),
     "filter": Call(_filter),
     "smoother": Call(_smoother),
     "player": Call(_player, takes_pair=False),

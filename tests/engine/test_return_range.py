@@ -71,22 +71,6 @@ def tiny_problems(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_extremes_are_those_of_all_deterministic_policies(kind: str):
-    several, longest = 0, 0
-    for problem in tiny_problems(kind, 6):
-        returns = [value(problem, table) for table in deterministic_tables(problem, problem.horizon)]
-        assert max_return(problem) == pytest.approx(max(returns), abs=1e-12)
-        assert return_extremes(problem).smallest == pytest.approx(min(returns), abs=1e-12)
-        assert return_extremes(problem).exact
-        assert value(problem, greedy_table(problem)) == pytest.approx(max(returns), abs=1e-12)
-        assert value(problem, greedy_table(problem, smallest=True)) == pytest.approx(min(returns), abs=1e-12)
-        several += max(returns) > min(returns) + 1e-3
-        longest = max(longest, problem.horizon)
-    assert several > 2
-    assert longest > 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_the_extremes_for_ever_are_those_of_all_deterministic_stationary_policies(kind: str):
     for problem in tiny_problems(kind, 6, return_over="infinite"):
         returns = [value(problem, table, stationary=True) for table in deterministic_tables(problem, 1)]

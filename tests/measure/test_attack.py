@@ -7,7 +7,7 @@ import pytest
 
 import veil
 from tests.engine.chains import small_case, small_cases
-from tests.engine.runs import MEMORIES, random_policy, remembering_cases
+from tests.engine.runs import MEMORIES, remembering_cases
 from tests.random_problems import KINDS, Case
 from tests.seeds import looped
 from veil.measure.attack import attack
@@ -101,17 +101,6 @@ def test_accuracy_over_time_is_that_of_the_beliefs_then():
         found.accuracy_over_time[0] = 1
 
 
-@looped("name", list(MEMORIES))
-def test_policies_with_memory(name: str):
-    for seed, case in enumerate(remembering_cases(2, "last")):
-        policy = random_policy(case.problem, MEMORIES[name], seed)
-        table = veil.measures.joint_table(case.problem, policy)
-        found = attack(case.problem, policy, 4_000, seed=seed)
-        assert found.accuracy.exact == pytest.approx(table.guess_probability, abs=1e-7)
-        assert within(found.accuracy, table.guess_probability)
-        assert within(found.finite_cross_entropy_bits, table.bits, rare=5e-3)
-
-
 def test_no_decisions_and_no_first_observation():
     model = veil.Model(np.eye(2)[:, None], np.zeros((2, 1)), [0.25, 0.75])
     for first, right in ((True, 1.0), (False, 0.75)):
@@ -142,63 +131,6 @@ def test_traces_follow_the_filter(sees_actions: bool):
 
 
 # An observer who is wrong about the policy
-
-
-def by_two_tables(problem: veil.Problem, policy, believed) -> dict[str, float]:
-    """Shares, bits and accuracy of the wrong observer, from the joint tables under both policies."""
-    true, thought = veil.measures.joint_table(problem, policy), veil.measures.joint_table(problem, believed)
-    rows = dict(zip(thought.sequences, thought.posterior, strict=True))
-    blind = thought.prior
-    found: dict[str, float] = {"bits": 0.0, "infinite": 0.0, "impossible": 0.0, "right": 0.0, "finite": 0.0}
-    for sequence, joint in zip(true.sequences, true.probabilities, strict=True):
-        belief = rows.get(sequence)
-        guess = blind if belief is None else belief
-        best = np.flatnonzero(guess >= guess.max() - 1e-9)
-        found["right"] += joint[best].sum() / len(best)
-        found["impossible"] += joint.sum() if belief is None else 0.0
-        for z, chance in enumerate(joint):
-            claimed = 0.0 if belief is None else belief[z]
-            if chance and claimed:
-                found["finite"] += chance
-                found["bits"] -= chance * np.log2(claimed)
-            elif chance:
-                found["infinite"] += chance
-    return found
-
-
-@pytest.mark.parametrize("sparse", [False, True], ids=["full", "sparse"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_wrong_belief_costs_what_the_two_tables_say(kind: str, sparse: bool):
-    infinite = 0
-    for number, case in enumerate(small_cases(6, kind, sees_actions=sparse)):
-        believed = other_policy(case, number, sparse=sparse)
-        expected = by_two_tables(case.problem, case.policy, believed)
-        found = attack(case.problem, case.policy, 4_000, observer_believes=believed, seed=number)
-        assert found.mistake is not None
-        assert found.accuracy.exact == pytest.approx(expected["right"], abs=1e-8)
-        assert found.infinite_share.exact == pytest.approx(expected["infinite"], abs=1e-9)
-        assert found.impossible_share.exact == pytest.approx(expected["impossible"], abs=1e-9)
-        assert within(found.accuracy, expected["right"])
-        assert within(found.infinite_share, expected["infinite"])
-        assert within(found.impossible_share, expected["impossible"])
-        if expected["infinite"] > 0:
-            infinite += 1
-            assert found.exact_cross_entropy_bits == found.mistake.bits == np.inf
-            assert found.infinite_share.value == 0 or found.cross_entropy_bits == np.inf
-        else:
-            assert found.exact_cross_entropy_bits == pytest.approx(expected["bits"], abs=1e-9)
-            assert found.mistake.bits == pytest.approx(expected["bits"] - found.opacity.bits, abs=1e-9)
-            assert found.mistake.bits > -1e-9
-            assert within(found.finite_cross_entropy_bits, expected["bits"], rare=1e-2)
-            assert within(found.mistake.finite_bits, found.mistake.exact_bits, rare=1e-2)
-            assert found.mistake.sampled_bits == pytest.approx(float(found.mistake.finite_bits or np.nan))
-        if found.finite_cross_entropy_bits is not None and expected["finite"] > 1e-9:
-            mean = expected["bits"] / expected["finite"]
-            assert found.finite_cross_entropy_bits.exact == pytest.approx(mean, abs=1e-9)
-        assert within(
-            found.mistake.knowing_accuracy, veil.measures.joint_table(case.problem, case.policy).guess_probability
-        )
-    assert infinite > 0 or not sparse
 
 
 def test_a_belief_that_is_right_after_all_costs_nothing():

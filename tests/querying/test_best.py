@@ -191,8 +191,10 @@ def test_what_is_wrong_is_said():
         veil.Querying(walker="walker")  # type: ignore[arg-type]
     with pytest.raises(veil.InputError, match="cost of unknown sensor 'right'"):
         veil.Querying({"left": veil.Observer(tables[0])}, {"right": 1.0}, walker=walker).apply(problem)
-    with pytest.raises(veil.InputError, match="depends on actions or on time"):
-        veil.Querying({"left": veil.Observer([tables[0], tables[1]])}, walker=walker).apply(problem)
+    late = veil.Observer(tables[0], emissions_at={0: tables[1]})
+    for observer in (veil.Observer([tables[0], tables[1]]), late):
+        with pytest.raises(veil.InputError, match="depends on actions or on time"):
+            veil.Querying({"left": observer}, walker=walker).apply(problem)
     with pytest.raises(veil.InputError, match="makes such a problem"):
         veil.best_queries(problem)
 

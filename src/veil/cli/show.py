@@ -26,7 +26,7 @@ def show(
         str | None,
         typer.Argument(
             metavar="[SUBJECT]",
-            help="Of schema: scenario, result or frontier; of formula: the formula, such as 'F (badge & X F vault)'.",
+            help="Of schema: scenario, result, frontier or policy; of formula: the formula, such as 'F (badge & X F vault)'.",
             show_default=False,
         ),
     ] = None,
@@ -89,11 +89,12 @@ def _formats(as_json: bool) -> None:
 def _schema(kind: str) -> None:
     from ..common.errors import InputError
     from ..common.suggest import suggestion
+    from ..formats.policies.text import policy_schema
     from ..formats.results.curve import frontier_schema
     from ..formats.results.document import result_schema
     from ..formats.scenario.schema import schema
 
-    known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema}
+    known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema, "policy": policy_schema}
     if kind not in known:
         raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, known)}"])
     print_json(known[kind]())

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.json_schema import JsonSchemaValue
 
 from ..common.checks import Defects
 
@@ -35,6 +36,12 @@ def plain(value: object) -> Any:
 def json_text(document: object) -> str:
     """A document as text with one entry on each line, numbers to the last digit."""
     return json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def published(title: str, schema: JsonSchemaValue) -> JsonSchemaValue:
+    """A JSON schema (draft 2020-12) with its title."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return head | {key: value for key, value in schema.items() if key != "title"}
 
 
 def refuse_document(subject: str, error: ValidationError, before: str = "") -> NoReturn:

@@ -157,7 +157,7 @@ class Querying(Value):
         if NONE in found:
             defects.add(f"a sensor is called {NONE!r}, which means that none is asked: rename it", "sensors")
         for name, one in found.items():
-            if isinstance(one, Observer) and (one.on_actions or one.varies):
+            if isinstance(one, Observer) and (one.on_actions or one.varies or one.emissions_at):
                 defects.add(
                     f"what {name!r} shows depends on actions or on time, expected emissions on states", "sensors"
                 )

@@ -16,6 +16,7 @@ from typing import Annotated, cast
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.json_schema import JsonSchemaValue
 
 from ...common.errors import InputError, ModelFileError, PolicyFileError
 from ...common.text import csv_cell, csv_name, parse_json
@@ -24,7 +25,7 @@ from ...policy.policy import Policy
 from ...policy.tabular import TablePolicy
 from ...policy.tabulated import packed_table
 from ...problem.problem import Problem
-from ..documents import Part, json_text, refuse_document
+from ..documents import Part, json_text, published, refuse_document
 from ..text import is_whole, read_text, shown, to_number, write_file
 from .history import HistoryHeader, history_of_tables, named_history
 from .tables import FORM, MOST_NUMBERS, Header, NamedTable, Row, named_tables, policy_of_tables
@@ -52,6 +53,23 @@ class PackedPart(Part):
 
     shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=3, max_length=3)]
     packed: str
+
+
+class TableDocument(Header):
+    """A policy given by tables, as JSON."""
+
+    tables: list[TablePart] | PackedPart
+
+
+class HistoryDocument(HistoryHeader):
+    """A history policy, as JSON."""
+
+    tables: list[TablePart]
+
+
+def policy_schema() -> JsonSchemaValue:
+    """The JSON schema (draft 2020-12) of policies as JSON."""
+    return published(FORM, TypeAdapter(TableDocument | HistoryDocument).json_schema())
 
 
 MOST_LISTED = 50_000  # numbers of a table that JSON lists one by one

@@ -11,8 +11,8 @@ from ...common.files import write_whole
 from ...problem.problem import Problem
 from ...tradeoffs.frontier import Frontier
 from ...tradeoffs.moved_bound import RETURN
-from ..documents import Part, json_text
-from .document import Number, OpacityPart, ProblemPart, encoded, problem_document, schema_of
+from ..documents import Part, json_text, published
+from .document import Number, OpacityPart, ProblemPart, encoded, problem_document
 
 FORMAT = "veil-frontier-1"
 
@@ -45,7 +45,7 @@ class FrontierDocument(Part):
 
 def frontier_schema() -> JsonSchemaValue:
     """The JSON schema (draft 2020-12) of a frontier."""
-    return schema_of(FrontierDocument, FORMAT)
+    return published(FORMAT, FrontierDocument.model_json_schema())
 
 
 _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")

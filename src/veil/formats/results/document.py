@@ -21,7 +21,7 @@ from ...planning.solution import Solution
 from ...problem.fingerprint import fingerprint
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate
-from ..documents import Part, plain
+from ..documents import Part, plain, published
 
 FORMAT = "veil-result-3"
 
@@ -190,13 +190,7 @@ class ResultDocument(Part):
 
 def result_schema() -> JsonSchemaValue:
     """The JSON schema (draft 2020-12) of `result.json`."""
-    return schema_of(ResultDocument, FORMAT)
-
-
-def schema_of(document: type[Part], title: str) -> JsonSchemaValue:
-    """The JSON schema (draft 2020-12) of a document."""
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    return head | {key: value for key, value in document.model_json_schema().items() if key != "title"}
+    return published(FORMAT, ResultDocument.model_json_schema())
 
 
 _DECLARED = (OpacityPart, ConstraintPart, PairPart, ClassPart, PlanPart, AnswerPart)

@@ -10,6 +10,7 @@ from ...policy.memories.registry import MEMORIES
 from ...problem.agent import Sight
 from ...problem.observers.registry import OBSERVERS
 from ...problem.secrets.registry import SECRETS
+from ..documents import published
 from .keys import declared_form
 from .solve_table import Settings, memory_form
 from .types import (
@@ -469,8 +470,7 @@ def schema() -> JsonSchemaValue:
     found = whole.model_json_schema()
     for kind in OBSERVERS:
         _add_feature(found, kind)
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "veil scenario"}
-    return head | {key: value for key, value in _without_null(found).items() if key != "title"}
+    return published("veil scenario", _without_null(found))
 
 
 def _add_feature(schema: JsonSchemaValue, kind: str) -> None:
