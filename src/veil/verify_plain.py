@@ -309,19 +309,21 @@ class Arena:
             any(getattr(one, what) for one in self.observers) for what in ("varies", "by_choice")
         )
         self.most = max(one.most(self.horizon) for one in self.secrets)
-        require(not any(one.refused for one in self.secrets), f"{first.name}: {first.refused}")
-        require(
-            {self.kind, *others} == {"once"} or not others, "several channels, and one whose secret is not one value"
-        )
-        require(len(watching) == 1 or not self.untimed, "several observers, of which one has no clock")
-        require(self.each is None or not self.untimed, "values at every time, and an observer without a clock")
-        times = {*record.observers[self.own.receives].at}
-        plain = not (self.by_choice or self.varies or len(times) > 1 or min(times) < 0) and asked == (0,)
-        require((plain and self.kind == "once") or not late, "a bound with a delay is not about such a problem")
+        self.check_together({self.kind, *others}, watching)
         self.shown, self.actions = cache(self.shown_of), cache(self.actions_of)
         self.starts = [
             (x, event, mass * part >> BITS) for x, mass in record.starts for event, part in self.seen(0, x, x, 0)
         ]
+
+    def check_together(self, kinds, watching):
+        """Whether a bound is known for these channels."""
+        require(not any(one.refused for one in self.secrets), f"{self.secrets[0].name}: {self.secrets[0].refused}")
+        require(kinds == {"once"} or len(self.secrets) == 1, "several channels, and one whose secret is not one value")
+        require(len(watching) == 1 or not self.untimed, "several observers, of which one has no clock")
+        require(self.each is None or not self.untimed, "values at every time, and an observer without a clock")
+        times = {*self.record.observers[self.own.receives].at}
+        plain = not (self.by_choice or self.varies or len(times) > 1 or min(times) < 0) and self.asked == (0,)
+        require((plain and self.kind == "once") or not self.late, "a bound with a delay is not about such a problem")
 
     def shown_of(self, time, state, action):
         """What the observers receive of a state: pairs (event, probability)."""
@@ -838,12 +840,7 @@ def best(arena, priced, guesses, after=None, together=False):
     horizon, paying = arena.horizon, [(price * one.unit, one) for price, one in priced if price and one.most(1)]
     if not (paying or guesses.rules):
         return Fraction(0)
-    layers = [{(guesses.after(0, (), event), x, arena.settled(0, x, ())) for x, event, _ in arena.starts}]
-    for time in range(horizon):
-        moves = {(nodes, x if arena.late else y, y, z, action * arena.by_choice)
-                 for nodes, x, z in layers[-1] for action, rows in arena.actions(x) for y, _ in rows}  # fmt: skip
-        layers.append({key for move in moves for key, _ in reached(arena, guesses, time, *move)})
-        require(len(layers[-1]) <= MOST_ENTRIES, "a bound has too many situations for this program", NotChecked)
+    layers = layers_of(arena, guesses)
     powers = [[one.discount**time for _, one in paying] for time in range(horizon + 1)]
     ends = cache(lambda x: paid_last(paying, powers[horizon], after, x))
     values = {key: ends(key[1]) + guessed_last(arena, guesses, *key) for key in layers[-1]}
@@ -865,6 +862,17 @@ def best(arena, priced, guesses, after=None, together=False):
         for action, score in scored(*key).items():
             pooled[arena.record.state[key[1]]][action] += mass * score >> BITS
     return Fraction(sum(max(scores.values()) for scores in pooled.values()) + error, ONE)
+
+
+def layers_of(arena, guesses):
+    """The situations (nodes, x, z) of each time that some policy reaches."""
+    layers = [{(guesses.after(0, (), event), x, arena.settled(0, x, ())) for x, event, _ in arena.starts}]
+    for time in range(arena.horizon):
+        moves = {(nodes, x if arena.late else y, y, z, action * arena.by_choice)
+                 for nodes, x, z in layers[-1] for action, rows in arena.actions(x) for y, _ in rows}  # fmt: skip
+        layers.append({key for move in moves for key, _ in reached(arena, guesses, time, *move)})
+        require(len(layers[-1]) <= MOST_ENTRIES, "a bound has too many situations for this program", NotChecked)
+    return layers
 
 
 def reached(arena, guesses, time, nodes, leaving, y, z, action):

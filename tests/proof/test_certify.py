@@ -195,7 +195,7 @@ def test_a_certificate_for_agents_that_learn_late(seed: int):
 
 
 def test_a_certificate_of_pairs_that_are_hidden_or_must_keep_bits():
-    """The observers of both prove its bound, also where one must keep almost all that it can."""
+    """Their observers prove its bound, also where one must keep almost all that it can."""
     problem = random_pairs(5)
     policy = veil.MarkovPolicy.uniform(problem)
     both = certify(problem, policy, 20.0, gap=1e-2, hide="own, p0")
@@ -204,7 +204,10 @@ def test_a_certificate_of_pairs_that_are_hidden_or_must_keep_bits():
     bounded = certify(kept, policy, 20.0, gap=1e-2)
     for proof, asked in ((both, problem), (alone, problem), (bounded, kept)):
         verify(proof, asked, policy)
-    assert [one.channel for one in both.bounds[0].rules] == [one.channel for one in bounded.bounds[0].rules] == [0, 1]
+    for proof in (both, bounded):  # the observers of both, or of one where that is as close
+        assert {one.channel for one in proof.bounds[0].rules} <= {0, 1}
+        assert proof.best_known is not None
+        assert proof.upper - proof.best_known <= 1e-2
     assert (alone.pairs, both.hide, bounded.kept) == ((), ("own", "p0"), {1: 0.6095})
     assert both.lower == pytest.approx(min(alone.lower, both.pairs[0].lower), abs=1e-12)
     assert both.upper <= alone.upper + 1e-2

@@ -16,7 +16,7 @@ from veil.proof.record import read_record
 BASE = "veil.proof.checking"
 FILES = ("veil.proof.verify_files", "veil.proof.certificate_file")  # what `veil verify FOLDER` reaches
 MOST_LINES = 4070
-MOST_LINES_WITH_FILES = 5270
+MOST_LINES_WITH_FILES = 5290
 
 
 def lines(modules: set[str]) -> int:
