@@ -158,7 +158,10 @@ def measure(
     if pairs:
         document["pairs"] = [encoded(one) for one in pairs]
     found, shown = None, listing(**more.of(listing))
-    if details:
+    each = problem.only(pair).secret_table.each
+    if details and each is not None:  # quantities and guesses are about one value
+        document["details"] = _details_of_times(problem, acting, pair, each.weights.tolist())
+    elif details:
         own: dict[str, Any] = {"seed": seed, "pair": pair, "top": _TOP, "time_limit": time_limit} | more.of(quantities)
         if shown.gain is not None:
             own["gain"] = read_gain(shown.gain)
@@ -180,6 +183,8 @@ def measure(
     else:
         facts = [one.fact() for one in (*others, *pairs)]
         _show_measured(document, hidden, facts, None if given is None else given.fact())
+        if details and each is not None:
+            _show_details_of_times(document["details"])
         if found is not None:
             source = "sensor" if problem.only(pair).observer.sensors else "observation"
             _show_details(document["details"], found, shown.by, source)
@@ -275,6 +280,28 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
             costs = observation_costs(problem, policy, pair=pair)
         document["costs_bits"] = costs
     return document
+
+
+def _details_of_times(problem: "Problem", policy: "Policy", pair: str, weights: list[float]) -> Document:
+    """What a secret with a value at every time has: the bits of each time, and how much each counts."""
+    from ..common.errors import TooLargeError
+    from ..measure.measures import bits_over_time
+
+    document: Document = {"weights": weights}
+    with contextlib.suppress(TooLargeError):
+        document["bits_over_time"] = bits_over_time(problem, policy, pair=pair).tolist()
+    return document
+
+
+def _show_details_of_times(document: Document) -> None:
+    print()
+    if "bits_over_time" not in document:
+        print("There are too many sequences for the bits of each time.")
+        return
+    rows = [
+        [time, *both] for time, both in enumerate(zip(document["bits_over_time"], document["weights"], strict=True))
+    ]
+    print_table(["time", "bits hidden", "weight"], rows)
 
 
 def _recommendations(observer: "Observer", document: Document, found: "Quantities", by: By) -> list[str]:

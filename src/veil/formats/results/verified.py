@@ -9,6 +9,8 @@ from ...common.errors import CertificateError, InputError
 from ...common.logs import entropy_bits, log2_of_count
 from ...engine.chain import make_chain
 from ...measure.constrained import ConstraintValue
+from ...measure.each_time import EachValue
+from ...measure.exact import Budget
 from ...measure.pairs import pair_values
 from ...policy.policy import Policy
 from ...problem.pairs import hidden_names
@@ -137,6 +139,9 @@ def _prior_range(problem: Problem, policy: Policy, told: object) -> tuple[float,
     That of a whole path may be a bound, where the sequences are too many: any number up to that of all paths alike is taken.
     """
     path = problem.secret_table.path
+    if problem.secret_table.each is not None:
+        prior = EachValue(make_chain(problem, policy)).prior_bits(Budget())
+        return prior, prior
     if path is None:
         prior = float(entropy_bits(make_chain(problem, policy).prior))
         return prior, prior
