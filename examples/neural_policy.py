@@ -1,6 +1,6 @@
 """A network as the policy of 50,000 states: trained with `veil.jax.opacity`, its return held by a multiplier.
 
-`python examples/neural_policy.py` takes about ten minutes on one core. It needs `pip install 'veil[optax]'`.
+`python examples/neural_policy.py` takes about six minutes of one core. It needs `pip install 'veil[optax]'`.
 """
 
 from itertools import product
