@@ -127,7 +127,7 @@ def make_channels(space: Space, options: SolveOptions, time_limit: float | None,
     own = make_backend(space, asked)
     if not (least or bounds or terms):
         return Channels((own, *(None for _ in problem.pairs)))
-    _check(bool(least), options, own)
+    _check(bool(least), options)
     used = {one.column for one in (*least, *bounds)} | {column for _, column in terms}
     pairs = [pair if columns[pair.name] in used else None for pair in problem.pairs]
     if own.kind == "exact":
@@ -139,7 +139,7 @@ def make_channels(space: Space, options: SolveOptions, time_limit: float | None,
     return Channels((own, *sampled), bounds, terms, least)
 
 
-def _check(is_least: bool, options: SolveOptions, own: Backend) -> None:
+def _check(is_least: bool, options: SolveOptions) -> None:
     if options.objective != "entropy" or (is_least and options.goal != "opaque"):
         raise InputError(
             "pairs", ["pairs are about the entropy H(Z|Y): use objective='entropy', and with hide goal='opaque'"]
@@ -148,7 +148,7 @@ def _check(is_least: bool, options: SolveOptions, own: Backend) -> None:
         raise InputError(
             "hide", ["min_opacity keeps the bits of the problem's own pair, and hide maximises others: use one"]
         )
-    if own.kind == "bracket":
+    if options.evaluation == "bracket":
         raise InputError("evaluation", ["'bracket' is not available with pairs: use 'exact' or 'sampled'"])
 
 
