@@ -199,7 +199,7 @@ def test_commands(solved: tuple[veil.Problem, veil.Solution]):
         "report of a result": (["report", "bad", "-o", "out.html"], ("bad", "answer.opacity.bits")),
         "logs": (["fit", put("bad.csv", "run,time,state\n0,1,a\n"), "-o", "out"], ("bad.csv, line 2", "expected 0")),
         "changes": (["solve", PROBLEM, "--set", "horizon=-1", "-o", "out"], ("horizon", "-1")),
-        "formula": (["show", "formula", "F (a &", "--svg", "out.svg"], ("F (a &", "expected")),
+        "formula": (["show", "formula", "F (a &", "-o", "out.svg"], ("F (a &", "expected")),
     }  # fmt: skip
     each(cases, lambda case: refused(command(*case[0]), *case[1]))
 
