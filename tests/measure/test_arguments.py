@@ -53,7 +53,8 @@ def test_a_wrong_argument_is_named_with_its_remedy(name: str):
 def test_calls_of_a_problem_alone():
     for call in (
         veil.max_return, veil.solve, veil.frontier, veil.compare, lambda problem: veil.design_sensors(problem, 1),
-        lambda problem: veil.opacity_gradient(problem, np.zeros((2, 2))),
+        lambda problem: veil.opacity_gradient(problem, np.zeros((2, 2))), veil.best_queries, veil.soft.soft_sweep,
+        lambda problem: veil.soft.soft_policy(problem, 0.1),
     ):  # fmt: skip
         with pytest.raises(veil.InputError, match=r"problem: .*veil\.load"):
             call("taxi.toml")  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from ..measure.evaluate import opacity
 from ..policy.history import Decisions, HistoryPolicy
 from ..policy.markov import MarkovPolicy
 from ..problem.observer import Observer
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from ..problem.together import Together
 from ..proof.certificate import Certificate
 from ..proof.certify import prove
@@ -170,6 +170,7 @@ def best_queries(
 
     **Raises:** `InputError` if the agent sees anything else.
     """
+    check_problem(problem)
     defects = Defects("best queries")
     for name, value in (("time_limit", time_limit), ("gap", gap), ("price", price)):
         if not is_number(value) or value < 0:

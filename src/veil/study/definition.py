@@ -94,7 +94,8 @@ class Study(Value):
         defects = Defects("study")
         for name, expected in (("scenarios", "gallery:NAME"), ("policies", "uniform")):
             given = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+            listed = isinstance(given, Sequence) and not isinstance(given, str)
+            if not (listed and all(isinstance(one, str) for one in given)):
                 defects.add(f"{name} is {given!r}, expected a list of paths or {expected}")
         for key, values in self.vary.items():
             if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not len(values):

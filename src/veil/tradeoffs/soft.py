@@ -15,7 +15,7 @@ from ..measure.evaluate import Method, expected_return, opacity
 from ..measure.result import Opacity
 from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..problem.model import Model
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from ..proof.feasibility import meets_constraints
 
 PAPER_TEMPERATURES = tuple(step / 100 for step in range(1, 11))
@@ -151,6 +151,7 @@ def _choice(values: Float[np.ndarray, "S A"], temperature: float) -> Float[np.nd
 
 
 def _check(problem: Problem, temperature: float, discount: float | None, horizon: str) -> float:
+    check_problem(problem)
     defects = Defects("soft policy")
     if not (is_number(temperature) and np.isfinite(temperature) and temperature >= 0):
         defects.add(f"temperature is {temperature!r}, expected a number, 0 or more")
