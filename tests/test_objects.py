@@ -106,8 +106,8 @@ def trained(value: float = 0.5) -> veil.Trained:
     return veil.Trained(loss, 1.0, loss, None, None, None, (), 64, 100, 0.95, 0, (), shape, arrays)
 
 
-def audited(seed: int = 0) -> veil.Audit:
-    return veil.audit(["a", "b"] * 20, [["x"], ["y"]] * 20, predictors="counts", curve=False, seed=seed)
+def audited(confidence: float = 0.95) -> veil.Audit:
+    return veil.audit(["a", "b"] * 20, [["x"], ["y"]] * 20, confidence, predictors="counts", curve=False)
 
 
 def certificate(gap: float = 0.5) -> veil.Certificate:
@@ -192,7 +192,7 @@ SAMPLES: dict[type, Sample] = {
     veil.Certificate: Sample(certificate, lambda: veil.certify(problem(), skewed(), time_limit=0.0)),
     Imported: Sample(imported, lambda: imported("else")),
     Frontier: Sample(frontier, lambda: frontier(0.25)),
-    veil.Audit: Sample(audited, lambda: audited(1)),
+    veil.Audit: Sample(audited, lambda: audited(0.9)),
     veil.Fitted: Sample(fitted, lambda: fitted(0.25)),
     veil.Trained: Sample(trained, lambda: trained(0.25)),
     veil.Comparison: Sample(lambda: comparison(), lambda: comparison(2.0)),

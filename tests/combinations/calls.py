@@ -604,8 +604,6 @@ class _Law:
 
 def _played(case: Case, acting: Acting, rng: random.Random, begin: Callable[..., Any]) -> Iterator[tuple[int, _Law]]:
     """The decisions of one run, each with its law; the nodes of a controller are followed as a distribution."""
-    if acting.reads and case.reads not in acting.reads:
-        return  # open: histories of the observer, played by an agent with sensors of its own
     world, watcher = case.world, case.watcher(case.reads)
     k = rng.choices(range(len(world.weights)), world.weights)[0]
     asked_for = [one.question for one in case.channels.values()]

@@ -46,7 +46,7 @@ def test_a_game_that_is_far_too_large_ends_in_time_with_a_feasible_policy():
 
 
 def test_a_proof_whose_least_pass_takes_longer_than_its_limit_is_refused_in_time():
-    problem = yard(32, 200, None)
+    problem = yard(64, 600, None)
     begin = time.monotonic()
     with pytest.raises(veil.TooLargeError, match="time_limit"):
         veil.certify(problem, veil.MarkovPolicy.uniform(problem), 0.2)

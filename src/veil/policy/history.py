@@ -212,11 +212,10 @@ class HistoryPolicy(Policy):
     def _player(self, problem: Problem, *, seed: int, model: int | None) -> HistoryPlayer:
         """Begin a run; see `Policy.player`."""
         self.check(problem)
-        blind = not problem.agent.sees_state
-        lacks = (blind and (self.told is not None or not all(rows.by_node for rows in self.decisions))) or (
-            len(problem.models) > 1 and not problem.agent.knows_model
-        )
-        if lacks or not self.executable:
+        agent = problem.agent
+        blind = not agent.sees_state and (self.told is not None or not all(rows.by_node for rows in self.decisions))
+        knows_less = len(problem.models) > 1 and not agent.knows_model
+        if blind or knows_less or agent.apart or not self.executable:
             raise InputError(
                 _SUBJECT,
                 [
