@@ -106,9 +106,9 @@ class Chain:
         """`P(z | x_t = x)` for t = 0 … τ: the label carried back from the secret's time; `P(z_t | x_t = x)` of a secret that
         has a value at every time."""
         if self.hidden.each is not None:
-            from .each_time import times_of
+            from .each_time import readings
 
-            return [one.chain.hidden.label for one in times_of(self, every=True)]
+            return [reading.label for reading in readings(self, every=True)]
         labels = [self.hidden.label]
         for time in range(self.hidden.split_time - 1, -1, -1):
             labels.append(self.pull(labels[-1], time))

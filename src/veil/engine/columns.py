@@ -21,6 +21,7 @@ from ..common.logs import natural_log, posteriors
 from .backends.column_steps import ColumnSteps, reached
 from .buffers import Buffers
 from .chain import Chain, sum_by_cell
+from .each_time import Reading, pull_labels, readings
 from .hidden import Emitter
 from .sequences import Posteriors, inverse
 from .threads import cores, one_blas_thread
@@ -56,6 +57,7 @@ class ColumnPass:
         steps: ColumnSteps | None = None,
     ):
         need_clock(chain.hidden.written)
+        self._chain, self._readings = chain, readings(chain)
         self._steps = ColumnSteps(chain.hidden, chain.table) if steps is None else steps
         self._shape = chain.table.shape
         lanes = np.array_split(events, self._num_lanes(len(events)))  # equal lanes, so that no thread waits for another
@@ -63,7 +65,8 @@ class ColumnPass:
         self._workers = min(len(lanes), cores())
         # With a gradient the messages of all lanes are kept at once, each lane's in proportion to its sequences.
         share = memory_bytes / len(events) if gradient else memory_bytes / (self._workers * len(lanes[0]))
-        self._lanes = self._each(lambda lane: _Lane(self._steps, lane, gradient, share * len(lane), clock), lanes)
+        given = self._steps, self._readings
+        self._lanes = self._each(lambda lane: _Lane(*given, lane, gradient, share * len(lane), clock), lanes)
         self.result = Posteriors(
             log_likelihood=np.concatenate([lane.log_likelihood for lane in self._lanes]),
             posterior=np.concatenate([lane.posterior for lane in self._lanes]),
@@ -77,18 +80,24 @@ class ColumnPass:
         return max(lanes, min(_MOST_SUMS, sequences // _LEAST_LANE, sequences * largest // _THREAD_NUMBERS))
 
     @one_blas_thread
-    def pull_back(self, slope: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "T C A"]:
+    def pull_back(self, slope: Float[np.ndarray, "k *R Z"]) -> Float[np.ndarray, "T C A"]:
         """The gradient in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
+        slope = slope.reshape(len(slope), len(self._readings), -1)
         hidden, parts = self._steps.hidden, np.split(slope, self._ends)
         shape = self._shape[0], hidden.num_states, self._shape[2]
         sums = min(len(self._lanes), _MOST_SUMS, max(1, _MOST_SLOPES // max(1, math.prod(shape))))
-        slopes = [np.zeros(shape) for _ in range(sums)]
+        slopes, labels = [np.zeros(shape) for _ in range(sums)], dict[int, np.ndarray]()
         # Lane i adds to sum i mod n, one after the other: the result depends neither on the cores nor on which is fast.
         for begin in range(0, len(self._lanes), sums):
             wave = slice(begin, begin + sums)
             items = list(zip(self._lanes[wave], parts[wave], slopes, strict=False))
-            self._each(lambda item: item[0].pull_back(item[1], item[2]), items)
-        return sum_by_cell(hidden, functools.reduce(np.add, slopes))
+            for found in self._each(lambda item: item[0].pull_back(item[1], item[2]), items):
+                for time, part in found.items():
+                    sum_of_lanes = labels.setdefault(time, np.zeros((hidden.num_states, part.shape[1])))
+                    sum_of_lanes[reached(hidden, time)] += part
+        result = sum_by_cell(hidden, functools.reduce(np.add, slopes))
+        pull_labels(self._chain, labels, result)
+        return result
 
     def _each(self, work: Callable, items: list) -> list:
         if self._workers == 1 or len(items) == 1:
@@ -103,20 +112,33 @@ class ColumnPass:
 class _Lane:
     """Some sequences, forward to the split and backward to it; messages of a time are about its reachable states."""
 
-    def __init__(self, steps: ColumnSteps, events: np.ndarray, gradient: bool, memory_bytes: float, clock: Clock):
+    def __init__(
+        self,
+        steps: ColumnSteps,
+        readings: list[Reading],
+        events: np.ndarray,
+        gradient: bool,
+        memory_bytes: float,
+        clock: Clock,
+    ):
         hidden = steps.hidden
         self.hidden, self.steps, self.events = hidden, steps, events
         self._buffers, self._scratch = Buffers.of(hidden), {}
-        split, horizon = hidden.split_time, hidden.horizon
-        times = list(range(horizon - 1, split - 1, -1))
+        split, horizon = readings[-1].time, hidden.horizon
+        times = list(range(horizon - 1, split - 1, -1)) if hidden.each is None else []
         first, middle, last = (reached(hidden, time) for time in (0, split, horizon))
+        self._is_forecast = hidden.each is not None and hidden.each.ahead > 0
+        self._earlier = {reading.time: reading.label for reading in readings[:-1]}
+        self._place = {reading.time: place for place, reading in enumerate(readings)}
+        self._read: list[np.ndarray] = []
+        self._totals: dict[int, np.ndarray] = {}
         sizes = [8 * len(pattern.there) * len(events) for pattern in steps.patterns]
         kept = memory_bytes, gradient, self._buffers, clock
         self._forward = _Kept(list(range(split)), sum(sizes[:split]), *kept)
         self._backward = _Kept(times, sum(sizes[split:]), *kept)
         start = hidden.first_columns.take(first, events[:, 0], self._take(len(first)))
-        self._label = hidden.label[middle]
-        self._alpha, logs = self._forward.run(start, np.add.reduce, self._ahead)
+        self._label = readings[-1].label[middle]
+        self._alpha, logs = self._forward.run(start, np.add.reduce, self._ahead, self._read_earlier)
         self._alpha_scale = _over(self._alpha, self._alpha.sum(axis=0))
         self._beta: np.ndarray | None = None  # all ones, where nothing comes after the split
         both = self._alpha
@@ -129,18 +151,27 @@ class _Lane:
         self._total = joint.sum(axis=1)
         self.log_likelihood = logs + natural_log(self._total)
         self.posterior = posteriors(joint)
+        if hidden.each is not None:
+            self.posterior = np.stack([*self._read, self.posterior], axis=1)
         if not gradient:
             self._give_back()
 
-    def pull_back(self, slope: np.ndarray, found: Float[np.ndarray, "T N A"]) -> None:
-        """Pull the slope in the posteriors back through both sides, and add it to a gradient."""
-        self._found = found
+    def pull_back(self, slope: Float[np.ndarray, "k R Z"], found: Float[np.ndarray, "T N A"]) -> dict[int, np.ndarray]:
+        """Pull the slope in the posteriors back through both sides, and add it to a gradient.
+
+        Returns the slopes in the labels of each time, if they depend on the policy.
+        """
+        self._found, self._slope = found, slope
         self._outer: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
-        spread = self._label @ (slope * inverse(self._total)[:, None]).T
+        self._label_slopes: dict[int, np.ndarray] = {}
+        inside = slope[:, -1] * inverse(self._total)[:, None]
+        if self._is_forecast:
+            self._label_slopes[len(self._forward.times)] = self._alpha @ inside
+        spread = self._label @ inside.T
         if self._forward.times:
             first = spread if self._beta is None else spread * self._beta  # without beta there is no other side
             first *= inverse(self._alpha_scale)
-            self._forward.back(first, np.add.reduce, self._ahead, self._pull_ahead)
+            self._forward.back(first, np.add.reduce, self._ahead, self._pull_ahead, self._pull_earlier)
         if self._backward.times:
             spread *= self._alpha
             spread *= inverse(self._beta_scale)
@@ -148,6 +179,25 @@ class _Lane:
         for (_, emitter), (time, outer) in self._outer.items():
             self._add(time, emitter, outer)
         self._give_back()
+        return self._label_slopes
+
+    def _read_earlier(self, time: int, messages: np.ndarray, scale: np.ndarray) -> None:
+        """Note the posteriors of a time before the last that counts."""
+        if time in self._earlier:
+            joint = messages.T @ self._earlier[time][reached(self.hidden, time)]
+            joint *= inverse(scale)[:, None]
+            self._totals[time] = joint.sum(axis=1)
+            self._read.append(posteriors(joint))
+
+    def _pull_earlier(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray | None:
+        """The gradient of what was read at a time in its messages."""
+        if time not in self._earlier:
+            return None
+        inside = self._slope[:, self._place[time]] * (inverse(self._totals[time]) * inverse(scale))[:, None]
+        if self._is_forecast:
+            self._label_slopes[time] = messages @ inside
+        label = self._earlier[time][reached(self.hidden, time)]
+        return np.matmul(label, inside.T, out=self._buffer("read", len(label)))
 
     def _take(self, rows: int) -> np.ndarray:
         return self._buffers.take(rows, len(self.events))
@@ -259,6 +309,10 @@ class _Lane:
             part[pattern.here] += gained
 
 
+def _read_nothing(time: int, messages: np.ndarray, scale: np.ndarray) -> None:
+    """Where only the last messages count."""
+
+
 class _Kept:
     """The messages along one side of the split, kept or checkpointed."""
 
@@ -271,12 +325,18 @@ class _Kept:
         self.keep = keep
         self._messages: dict[int, np.ndarray] = {}
 
-    def run(self, messages: np.ndarray, scale_of: Callable, step: Callable) -> tuple[np.ndarray, np.ndarray]:
-        """All steps; the last messages (their own scale still in them) and the sum of the logarithms of the scales."""
+    def run(
+        self, messages: np.ndarray, scale_of: Callable, step: Callable, read: Callable = _read_nothing
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """All steps; the last messages (their own scale still in them) and the sum of the logarithms of the scales.
+
+        `read` is given the messages of each time but the last, and their scale.
+        """
         scale = scale_of(messages, axis=0)
         logs = natural_log(scale)
         for position, time in enumerate(self.times):
             self._clock.check()
+            read(time, messages, scale)
             before, messages = messages, step(time, messages, scale)
             if self.keep and position % self.every == 0:
                 self._messages[position] = before
@@ -286,8 +346,10 @@ class _Kept:
             logs = logs + natural_log(scale)
         return messages, logs
 
-    def back(self, slope: np.ndarray, scale_of: Callable, step: Callable, pull: Callable) -> None:
-        """All steps backwards, from the gradient in the last messages."""
+    def back(
+        self, slope: np.ndarray, scale_of: Callable, step: Callable, pull: Callable, read: Callable = _read_nothing
+    ) -> None:
+        """All steps backwards, from the gradient in the last messages; `read` finds what to add at each time before."""
         for begin in range((len(self.times) - 1) // self.every * self.every, -1, -self.every):
             end = min(begin + self.every, len(self.times))
             for position in range(begin + 1, end):
@@ -296,8 +358,12 @@ class _Kept:
                 self._messages[position] = step(self.times[position - 1], before, scale_of(before, axis=0))
             for position in range(end - 1, begin - 1, -1):
                 self._clock.check()
-                messages = self._messages.pop(position)
-                later, slope = slope, pull(self.times[position], messages, scale_of(messages, axis=0), slope)
+                messages, time = self._messages.pop(position), self.times[position]
+                scale = scale_of(messages, axis=0)
+                added = read(time, messages, scale)  # before the messages are written over
+                later, slope = slope, pull(time, messages, scale, slope)
+                if added is not None:
+                    slope += added
                 self._buffers.give(later, None if slope is messages else messages)
         self._buffers.give(slope)
 

@@ -55,8 +55,13 @@ def without_accelerator() -> Iterator[None]:
 
 
 def on_accelerator(chain: Chain) -> bool:
-    """Whether there is an accelerator, and the neighbour lists of a sparse chain are short enough for its layout."""
-    return not getattr(_local, "host_only", False) and accelerator() is not None and is_padded_short(chain.hidden)
+    """Whether there is an accelerator, and its pass suits the chain.
+
+    The neighbour lists of a sparse chain have to be short enough for its layout, and the secret has a value at one time.
+    """
+    if getattr(_local, "host_only", False) or chain.hidden.each is not None:
+        return False
+    return accelerator() is not None and is_padded_short(chain.hidden)
 
 
 def is_padded_short(hidden: Hidden) -> bool:

@@ -5,6 +5,7 @@ the gradient of a measure back through a forecast, the chain gets one step more,
 of a hidden state in that step is its forecast, and the gradient in this row is that in the forecast.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -68,6 +69,46 @@ class AtTime:
         return result
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A time at which the secret is read off the messages: `label`, `(N, Z)`, is `P(z | x_t)`."""
+
+    time: int
+    label: Float[np.ndarray, "N Z"]
+
+
+def readings(chain: Chain, *, every: bool = False) -> list[Reading]:
+    """The times at which a chain's secret has a value, in order: one, or those that count (all of them with `every`)."""
+    hidden, each = chain.hidden, chain.hidden.each
+    if each is None:
+        return [Reading(hidden.split_time, hidden.label)]
+    times = range(hidden.horizon + 1) if every else np.flatnonzero(each.weights).tolist()
+    if each.ahead == 0:
+        label = memo(hidden, readings, lambda: _value_labels(hidden).toarray())
+        return [Reading(time, label) for time in times]
+    plain = _plain(chain)
+    return [Reading(time, _forecast(plain, time)) for time in times]
+
+
+def weights_that_count(hidden: Hidden) -> Float[np.ndarray, " R"]:
+    """The weights of the times of `readings`."""
+    return np.ones(1) if hidden.each is None else hidden.each.weights[hidden.each.weights > 0]
+
+
+def last_reading(chain: Chain) -> int:
+    """The last of the times of `readings`."""
+    each = chain.hidden.each
+    return chain.hidden.split_time if each is None else int(np.flatnonzero(each.weights)[-1])
+
+
+def pull_labels(chain: Chain, slopes: Mapping[int, Float[np.ndarray, "N Z"]], result: Gradient) -> None:
+    """Add to a gradient in the table that through the labels of `readings`, from the slopes in those of each time."""
+    each = chain.hidden.each
+    if each is not None and each.ahead > 0:
+        for time, slope in slopes.items():
+            _pull_visits(_plain(chain), time, slope[:, 1] - slope[:, 0], result)
+
+
 def times_of(chain: Chain, *, every: bool = False) -> list[AtTime]:
     """The times of a chain whose secret has a value at every time, those of weight 0 left out unless `every`.
 
@@ -76,14 +117,17 @@ def times_of(chain: Chain, *, every: bool = False) -> list[AtTime]:
     hidden, each = chain.hidden, chain.hidden.each
     if each is None:
         return [AtTime(chain, hidden.split_time, 1.0, chain)]
-    plain = chain if chain.followed is None else Chain(hidden, chain.table, stationary=True)
-    found = []
+    plain, found = _plain(chain), []
     for time in range(hidden.horizon + 1) if every else np.flatnonzero(each.weights).tolist():
-        labels = _value_labels(hidden) if each.ahead == 0 else _forecast(plain, time)
+        labels = _value_labels(hidden) if each.ahead == 0 else sp.csr_array(_forecast(plain, time))
         here = replace(hidden, labels=labels, split_time=time, horizon=time, each=None)
         table = plain.table if plain.stationary else plain.table[:time]
         found.append(AtTime(plain, time, float(each.weights[time]), Chain(here, table, stationary=plain.stationary)))
     return found
+
+
+def _plain(chain: Chain) -> Chain:
+    return chain if chain.followed is None else Chain(chain.hidden, chain.table, stationary=True)
 
 
 def _value_labels(hidden: Hidden) -> sp.csr_array:
@@ -92,10 +136,10 @@ def _value_labels(hidden: Hidden) -> sp.csr_array:
     return memo(hidden, _value_labels, lambda: one_hot(each.value, num_columns(hidden.labels)))
 
 
-def _forecast(chain: Chain, time: int) -> sp.csr_array:
-    """`P(visits the states with value 1 between t and t + ahead | x_t)` as labels `(N, 2)`."""
+def _forecast(chain: Chain, time: int) -> Float[np.ndarray, "N 2"]:
+    """`P(visits the states with value 1 between t and t + ahead | x_t)` as labels."""
     visits = _visits(chain, time)[0]
-    return sp.csr_array(np.column_stack([1 - visits, visits]))
+    return np.column_stack([1 - visits, visits])
 
 
 def _visits(chain: Chain, time: int) -> list[Float[np.ndarray, " N"]]:

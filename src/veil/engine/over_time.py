@@ -47,7 +47,7 @@ Messages = Iterator[tuple[Float[np.ndarray, "n V N"], Int[np.ndarray, " k"]]]
 def _forward(chain: Chain, events: Int[np.ndarray, "k T+1"]) -> Messages:
     """For each time the messages of all histories up to it, `(nodes, 1 or Z, N)`, and the node of each sequence."""
     trie, hidden = Trie.of(events), chain.hidden
-    nodes = _nodes(trie)
+    nodes = trie.nodes()
     messages = hidden.root[:, trie.event[0]].T[:, None]
     for time in range(hidden.horizon + 1):
         if time:
@@ -65,8 +65,7 @@ def _written(chain: Chain, events: Int[np.ndarray, "k T+1"]) -> Messages:
     strings, index = written.strings(events).distinct()
     trie = StringTrie(strings)
     prefixes = Prefixes(chain, trie, hidden.horizon)
-    loud = np.concatenate([written.first_letter[events[:, :1]], written.letter[events[:, 1:]]], axis=1) >= 0
-    letters = np.cumsum(loud, axis=1)
+    letters = written.letters_until(events)
     messages, scale = prefixes.root()
     messages, logs = messages[:, None], natural_log(scale)
     for time in range(hidden.horizon + 1):
@@ -75,11 +74,3 @@ def _written(chain: Chain, events: Int[np.ndarray, "k T+1"]) -> Messages:
         if time == hidden.split_time:
             messages = messages * hidden.label.T
         yield messages, trie.node[index, letters[:, time]]
-
-
-def _nodes(trie: Trie) -> list[Int[np.ndarray, " n"]]:
-    """For each level the node that each sequence passes."""
-    nodes = [trie.leaf]
-    for parent in trie.parent[:0:-1]:
-        nodes.append(parent[nodes[-1]])
-    return nodes[::-1]

@@ -5,8 +5,8 @@ split are tries, so that a message is computed once however many sequences need 
 (gradient times the probability of the history), which keeps every number of order one at any horizon.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
 from .chain import Chain, Slopes
+from .each_time import last_reading, pull_labels, readings
 from .step import Extension, Step, adder
 from .threads import one_blas_thread
 from .written import need_clock
@@ -33,6 +34,13 @@ class Trie:
     parent: list[Int[np.ndarray, " n"]]
     event: list[Int[np.ndarray, " n"]]
     leaf: Int[np.ndarray, " k"]
+
+    def nodes(self) -> list[Int[np.ndarray, " k"]]:
+        """For each level the node that each sequence passes."""
+        nodes = [self.leaf]
+        for parent in self.parent[:0:-1]:
+            nodes.append(parent[nodes[-1]])
+        return nodes[::-1]
 
     def level(self, number: int) -> Extension:
         """The nodes of a level."""
@@ -149,53 +157,142 @@ class Direction(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """What is read off the messages of each level."""
+
+    def read(self, level: int, messages: np.ndarray) -> None:
+        """Take what is needed from the messages of a level, on the way down."""
+        ...
+
+    def pull(self, level: int, messages: np.ndarray) -> np.ndarray | None:
+        """The gradient of what was read in the messages of a level (in scaled form), on the way back."""
+        ...
+
+
 class Sweep:
     """A pass down the levels of a direction and back, whose memory is bounded by checkpoints in time.
 
     Where all levels fit `memory_bytes` they are kept; else only every k-th is, and the levels between two of them are
-    computed again on the way back, one more pass for `O(√T)` memory.
+    computed again on the way back, one more pass for `O(√T)` memory. `reader`: of all levels; else only the leaves count.
     """
 
-    def __init__(self, direction: Direction, *, memory_bytes: int, keep: bool, clock: Clock = UNLIMITED):
-        self.direction, self._clock = direction, clock
+    def __init__(
+        self,
+        direction: Direction,
+        *,
+        memory_bytes: int,
+        keep: bool,
+        clock: Clock = UNLIMITED,
+        reader: Reader | None = None,
+    ):
+        self.direction, self._clock, self._reader = direction, clock, reader
         messages, scale = direction.root()
         logs = natural_log(scale)
         level_bytes = 8 * messages.shape[1] * direction.widest * (3 + 2 * len(direction.chain.hidden.emitters))
         self.every = 1 if direction.levels * level_bytes <= memory_bytes else max(2, int(direction.levels**0.5))
         self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._ways: dict[int, PullBack] = {}
+        self._ways: dict[int, tuple[np.ndarray, PullBack]] = {}
         for level in range(direction.levels):
             clock.check()
+            if reader is not None:
+                reader.read(level, messages)
             if keep and level % self.every == 0 and self.every > 1:
                 self._kept[level] = messages, logs
+            before = messages
             messages, logs, pull_back = direction.expand(messages, logs, level)
             if keep and self.every == 1:
-                self._ways[level] = pull_back
+                self._ways[level] = before, pull_back
+        if reader is not None:
+            reader.read(direction.levels, messages)
         self.leaves, self.logs = messages, logs
 
-    def pull_back(self, slope: np.ndarray) -> None:
-        """Carry the gradient in the leaves (in scaled form) back to the root, filling the direction's gradients."""
+    def pull_back(self, slope: np.ndarray | None = None) -> None:
+        """Carry the gradient in the leaves (in scaled form), or in what was read, back to the root.
+
+        It fills the direction's gradients. Without `slope` it is that of the reader.
+        """
+        if slope is None:
+            slope = self._added(self.direction.levels, self.leaves, np.zeros_like(self.leaves))
         for begin in range((self.direction.levels - 1) // self.every * self.every, -1, -self.every):
             end = min(begin + self.every, self.direction.levels)
             if self.every > 1:
                 messages, logs = self._kept[begin]
                 for level in range(begin, end):
                     self._clock.check()
-                    messages, logs, self._ways[level] = self.direction.expand(messages, logs, level)
+                    before = messages
+                    messages, logs, way = self.direction.expand(messages, logs, level)
+                    self._ways[level] = before, way
             for level in range(end - 1, begin - 1, -1):
                 self._clock.check()
-                slope = self._ways.pop(level)(slope)
+                messages, way = self._ways.pop(level)
+                slope = self._added(level, messages, way(slope))
+
+    def _added(self, level: int, messages: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """The slope in a level's messages with what the reader adds to it."""
+        added = None if self._reader is None else self._reader.pull(level, messages)
+        return slope if added is None else slope + added
+
+
+class PrefixReader:
+    """Posteriors of the secret given what is observed up to each of its times, and slopes in them.
+
+    **Arguments:** `nodes`: for each level the node of each sequence.
+
+    Cost: a product with the label of each time, which is little beside a step.
+    """
+
+    def __init__(self, chain: Chain, nodes: Sequence[Int[np.ndarray, " k"]]):
+        self._chain, self._nodes = chain, nodes
+        self._labels = {reading.time: reading.label for reading in readings(chain)}
+        self._place = {time: place for place, time in enumerate(self._labels)}
+        self._totals: dict[int, np.ndarray] = {}
+        self._rows: list[np.ndarray] = []
+        self._slope: np.ndarray = np.zeros(0)
+        self._label_slopes: dict[int, np.ndarray] = {}
+
+    def read(self, level: int, messages: np.ndarray) -> None:
+        """See `Reader`."""
+        if level in self._labels:
+            joint = messages @ self._labels[level]
+            self._totals[level] = joint.sum(axis=1)
+            self._rows.append(_divided(joint, self._totals[level])[self._nodes[level]])
+
+    @property
+    def posterior(self) -> Float[np.ndarray, "k *R Z"]:
+        """See `Posteriors`."""
+        return self._rows[0] if self._chain.hidden.each is None else np.stack(self._rows, axis=1)
+
+    def start(self, slope: Float[np.ndarray, "k *R Z"]) -> None:
+        """Before the way back: the slopes in the posteriors."""
+        self._slope = slope.reshape(len(slope), len(self._labels), -1)
+
+    def pull(self, level: int, messages: np.ndarray) -> np.ndarray | None:
+        """See `Reader`."""
+        if level not in self._labels:
+            return None
+        label, total = self._labels[level], self._totals[level]
+        slope = np.zeros((len(total), label.shape[1]))
+        np.add.at(slope, self._nodes[level], self._slope[:, self._place[level]])
+        slope = _divide(slope, total)
+        self._label_slopes[level] = messages.T @ slope
+        return slope @ label.T
+
+    def finish(self, result: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
+        """After the way back: the gradient with that through labels which depend on the policy."""
+        pull_labels(self._chain, self._label_slopes, result)
+        return result
 
 
 @dataclass(frozen=True, eq=False)
 class Posteriors:
     """What the sequences tell: `log P(y)` (natural) and `P(z|y)` of each distinct pair of prefix and suffix.
 
-    `count[i]` sequences share pair i; `index[k]` is the pair of sequence k.
+    `count[i]` sequences share pair i; `index[k]` is the pair of sequence k. If the secret has a value at every time, there is
+    a row `P(z_t | o_0 … o_t)` for each time that counts, and the likelihood is that of the observations up to the last.
     """
 
     log_likelihood: Float[np.ndarray, " i"]
-    posterior: Float[np.ndarray, "i Z"]
+    posterior: Float[np.ndarray, "i *R Z"]
     count: Float[np.ndarray, " i"]
     index: Int[np.ndarray, " k"]
 
@@ -219,49 +316,52 @@ class SequencePass:
         memory_bytes: int,
         clock: Clock = UNLIMITED,
     ):
-        hidden = chain.hidden
-        need_clock(hidden.written)
-        split = hidden.split_time
+        need_clock(chain.hidden.written)
+        last = last_reading(chain)
         self.slopes = Slopes(chain) if gradient else None
-        self.label = hidden.label
-        forward = Forward(chain, Trie.of(events[:, : split + 1]), self.slopes)
-        backward = Backward(chain, Trie.of(events[:, :split:-1]), self.slopes)
-        self._forward = Sweep(forward, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
-        self._backward = Sweep(backward, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
-        index, both = self._meet(forward.trie.leaf, backward.trie.leaf)
-        joint = both @ self.label
+        forward = Forward(chain, Trie.of(events[:, : last + 1]), self.slopes)
+        kept = {"memory_bytes": memory_bytes // 2, "keep": gradient, "clock": clock}
+        if last < chain.hidden.horizon and chain.hidden.each is None:
+            backward = Backward(chain, Trie.of(events[:, :last:-1]), self.slopes)
+            self._reader, self._forward, self._backward = None, Sweep(forward, **kept), Sweep(backward, **kept)
+            self.label = chain.hidden.label
+            self.result = self._meet(forward.trie.leaf, backward.trie.leaf)
+        else:  # nothing that is observed later counts
+            trie = forward.trie
+            prefixes = replace(trie, leaf=np.arange(len(trie.event[-1])))
+            self._reader = PrefixReader(chain, prefixes.nodes())
+            self._forward = Sweep(forward, **kept, reader=self._reader)
+            count = np.bincount(trie.leaf, minlength=len(prefixes.leaf)).astype(float)
+            self.result = Posteriors(self._forward.logs, self._reader.posterior, count, trie.leaf)
+
+    def _meet(self, first: np.ndarray, second: np.ndarray) -> Posteriors:
+        """What each distinct pair of prefix and suffix tells, from the product of their messages at the split."""
+        width = len(self._backward.leaves)
+        pairs, index = np.unique(first * width + second, return_inverse=True)
+        self._first, self._second = np.divmod(pairs, width)
+        self._alpha, self._beta = self._forward.leaves[self._first], self._backward.leaves[self._second]
+        joint = (self._alpha * self._beta) @ self.label
         self._total = joint.sum(axis=1)
-        self.result = Posteriors(
-            log_likelihood=self._forward.logs[self._first]
-            + self._backward.logs[self._second]
-            + natural_log(self._total),
+        logs = self._forward.logs[self._first] + self._backward.logs[self._second] + natural_log(self._total)
+        return Posteriors(
+            log_likelihood=logs,
             posterior=_divided(joint, self._total),
             count=np.bincount(index, minlength=len(joint)).astype(float),
             index=index,
         )
 
-    def _meet(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The pair of prefix and suffix of each sequence, by number, and the product of their messages at the split."""
-        if not self._backward.direction.levels:  # nothing comes after the split: a pair is a prefix
-            self._first, self._second = np.arange(len(self._forward.leaves)), np.zeros(1, dtype=int)
-            return first, self._forward.leaves
-        width = len(self._backward.leaves)
-        pairs, index = np.unique(first * width + second, return_inverse=True)
-        self._first, self._second = np.divmod(pairs, width)
-        self._alpha, self._beta = self._forward.leaves[self._first], self._backward.leaves[self._second]
-        return index, self._alpha * self._beta
-
     @one_blas_thread
-    def pull_back(self, slope: Float[np.ndarray, "i Z"]) -> Float[np.ndarray, "T C A"]:
+    def pull_back(self, slope: Float[np.ndarray, "i *R Z"]) -> Float[np.ndarray, "T C A"]:
         """The gradient in the policy's table from `P(y) · ∂/∂P(z,y)` of each pair (that is, scaled by the probability).
 
         Messages are given up on the way, so this can be called once.
         """
         assert self.slopes is not None
+        if self._reader is not None:
+            self._reader.start(slope)
+            self._forward.pull_back()
+            return self._reader.finish(self.slopes.table())
         spread = _divided(slope @ self.label.T, self._total)
-        if not self._backward.direction.levels:
-            self._forward.pull_back(spread)
-            return self.slopes.table()
         alpha, beta = np.zeros_like(self._forward.leaves), np.zeros_like(self._backward.leaves)
         np.add.at(alpha, self._first, spread * self._beta)
         self._forward.pull_back(alpha)

@@ -16,7 +16,8 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
 from .chain import Chain, Slopes
-from .sequences import TINY, Posteriors, PullBack, Sweep, inverse
+from .each_time import last_reading
+from .sequences import TINY, Posteriors, PrefixReader, PullBack, Sweep, inverse
 from .step import Extension, Step, adder
 from .threads import one_blas_thread
 from .written import Strings, StringTrie, Written
@@ -170,11 +171,22 @@ class StringPass:
         else:
             self.strings, index = hidden.written.strings(strings).distinct()
         self.slopes, self.label = Slopes(chain) if gradient else None, hidden.label
-        before, after = self.strings.prefixes, self.strings.suffixes
-        prefixes = Prefixes(chain, before, hidden.split_time, self.slopes)
+        before, last = self.strings.prefixes, last_reading(chain)
+        prefixes = Prefixes(chain, before, last, self.slopes)
+        kept = {"memory_bytes": memory_bytes // 2, "keep": gradient, "clock": clock}
+        self._reader = None
+        if hidden.each is not None:  # what was written up to a time depends on when, so that equal strings differ
+            assert isinstance(strings, np.ndarray)
+            letters = hidden.written.letters_until(strings)
+            nodes = [before.node[index, letters[:, time]] for time in range(last + 1)]
+            self._reader = PrefixReader(chain, nodes)
+            self._forward = Sweep(prefixes, **kept, reader=self._reader)
+            logs, every = self._forward.logs[nodes[last]], np.arange(len(index))
+            self.result = Posteriors(logs, self._reader.posterior, np.ones(len(index)), every)
+            return
+        after = self.strings.suffixes
         suffixes = Suffixes(chain, after, hidden.horizon - hidden.split_time, self.slopes)
-        self._forward = Sweep(prefixes, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
-        self._backward = Sweep(suffixes, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
+        self._forward, self._backward = Sweep(prefixes, **kept), Sweep(suffixes, **kept)
         self._nodes = before.node, after.node
         joint, top = self._meet()
         self._total, self._top = joint.sum(axis=1), top
@@ -212,9 +224,13 @@ class StringPass:
         return joint, top
 
     @one_blas_thread
-    def pull_back(self, slope: Float[np.ndarray, "i Z"]) -> Float[np.ndarray, "T C A"]:
+    def pull_back(self, slope: Float[np.ndarray, "i *R Z"]) -> Float[np.ndarray, "T C A"]:
         """The gradient in the policy's table from `P(w) · ∂/∂P(z,w)` of each string; it can be called once."""
         assert self.slopes is not None
+        if self._reader is not None:
+            self._reader.start(slope)
+            self._forward.pull_back()
+            return self._reader.finish(self.slopes.table())
         if self._apart is not None:
             slope = _sums(self._apart, slope, len(self.strings))
         spread = (slope @ self.label.T) * inverse(self._total)[:, None]

@@ -83,6 +83,11 @@ class Written:
         stamps = np.concatenate([self.first_stamp[events[:, :1]], self.stamp[events[:, 1:]]], axis=1)
         return Strings(np.take_along_axis(letters, order, axis=1), stamps.astype(np.int32))
 
+    def letters_until(self, events: Int[np.ndarray, "k T+1"]) -> Int[np.ndarray, "k T+1"]:
+        """How many letters each sequence of events has written up to each time."""
+        loud = np.concatenate([self.first_letter[events[:, :1]], self.letter[events[:, 1:]]], axis=1) >= 0
+        return np.cumsum(loud, axis=1)
+
     def sequences(self, strings: "Strings") -> Int[np.ndarray, "k T+1"]:
         """A sequence of events for each string: its letters as early as they can come, then silence."""
         letters = strings.letters

@@ -10,7 +10,7 @@ import numpy as np
 from ..common.clock import Clock
 from ..common.logs import entropy_bits, log2_or_zero
 from ..engine.chain import Chain, with_clock
-from ..engine.each_time import AtTime, times_of
+from ..engine.each_time import AtTime, times_of, weights_that_count
 from .bracket import WindowBounds
 from .exact import Budget
 from .merged import Merged
@@ -89,20 +89,10 @@ class EachValue(Question):
 
     def draw(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
         """`Σ_t w_t H(Z_t | o_0 … o_t)` of drawn sequences, and its unbiased gradient, as for a secret with one value."""
-        events = chunk.events(self.chain, clock)
-        total, slope = np.zeros(len(events)), np.zeros(self.chain.table.shape)
-        for one in self.times:
-            clock.check()
-            chain, seen = one.chain, events[:, : one.time + 1]
-            if gradient and one.is_forecast:
-                chain, seen = one.with_slopes, np.column_stack([seen, np.zeros(len(events), dtype=events.dtype)])
-            run = chunk.run(chain, seen, clock, gradient=gradient)
-            bits = entropy_bits(run.result.posterior)
-            total += one.weight * bits[run.result.index]
-            _, part = chunk.estimate(run, bits, -log2_or_zero(run.result.posterior) if gradient else None)
-            if part is not None:
-                slope += one.weight * one.in_table(part)
-        return Tally.of(np.ones(len(total)), total), slope if gradient else None
+        run = chunk.run(self.chain, chunk.events(self.chain, clock), clock, gradient=gradient)
+        bits = entropy_bits(run.result.posterior)
+        slope = -log2_or_zero(run.result.posterior) if gradient else None
+        return chunk.estimate(run, bits, slope, weights_that_count(self.chain.hidden))
 
 
 def question_at(chain: Chain) -> Question:

@@ -138,20 +138,28 @@ class Chunk:
         )
 
     def estimate(
-        self, run: "Pass", bits: Float[np.ndarray, " k"], slope: Float[np.ndarray, "k Z"] | None
+        self,
+        run: "Pass",
+        bits: Float[np.ndarray, "k *R"],
+        slope: Float[np.ndarray, "k *R Z"] | None,
+        weights: Float[np.ndarray, " R"] | None = None,
     ) -> "tuple[Tally, Float[np.ndarray, 'T C A'] | None]":
         """The sums of `bits` of each distinct sequence, and the gradient of their mean if `slope` is given.
 
         `slope`: the gradient in `P(z,y)` of what is summed over all sequences, `Σ_y P(y) bits(y)`. Subtracting from it the
-        mean of the other sequences of the chunk changes no expectation, and lowers the variance as a rule.
+        mean of the other sequences of the chunk changes no expectation, and lowers the variance as a rule. `weights`: of the
+        times, if the secret has a value at every time.
         """
         result = run.result
-        tally = Tally.of(result.count, bits)
+        tally = Tally.of(result.count, bits if weights is None else bits @ weights)
         if slope is None:
             return tally, None
-        baseline = (tally.total - bits) / (self.size - 1)
-        weight = result.count[:, None] / self.of
-        return tally, run.pull_back(np.where(result.posterior > 0, weight * (slope - baseline[:, None]), 0.0))
+        baseline = (result.count @ bits - bits) / (self.size - 1)
+        cotangent = slope - baseline[..., None]
+        cotangent *= result.count.reshape(-1, *(1,) * bits.ndim) / self.of
+        if weights is not None:
+            cotangent *= weights[:, None]
+        return tally, run.pull_back(np.where(result.posterior > 0, cotangent, 0.0))
 
 
 def chunks_of(sizes: list[int], sequences: int, seed: int, memory_bytes: int) -> Iterator[Chunk]:

@@ -19,7 +19,6 @@ from ..engine.each_time import times_of
 from ..engine.event_entropy import Shown, show_path
 from ..engine.size import TreeSize, tree_size
 from ..engine.string_walk import StringBatch
-from ..measure.each_time import EachValue
 from ..measure.exact import COUNTED_STATES, Budget, sparse_seconds, try_sparse
 from ..measure.loss import Rule
 from ..measure.trajectory import SequenceEntropy
@@ -290,8 +289,6 @@ def make_sampled(space: Space, asked: Asked, why: str) -> Backend:
             "objective",
             ["'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"],
         )
-    if space.hidden.each is not None:
-        return Sampled(space, asked.draw, why, team=asked.team, question=EachValue)
     if space.hidden.path is None:
         entropy = Sampled(space, asked.draw, why, team=asked.team)
         if asked.objective != "leakage":

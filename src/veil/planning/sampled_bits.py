@@ -15,10 +15,11 @@ from jaxtyping import Bool, Float, Int
 from ..common.clock import Clock
 from ..common.logs import entropy_bits, log2_or_zero, natural_log
 from ..common.workers import ALONE, Team
-from ..engine.chain import Chain
+from ..engine.each_time import weights_that_count
 from ..engine.sequences import Posteriors
+from ..measure.each_time import EachValue
 from ..measure.loss import Rule
-from ..measure.question import Question, SecretValue
+from ..measure.question import SecretValue
 from ..measure.sampled import sample
 from .backend import Draw, Estimate, Tables
 from .exact_bits import most_hidden, ruled_out
@@ -32,18 +33,30 @@ _PER_NUMBER = 3e-9  # seconds for each transition of each sequence, and each ste
 
 
 def advantages(
-    bits: Float[np.ndarray, " k"], costs: Float[np.ndarray, "k Z"], possible: Bool[np.ndarray, "k Z"]
-) -> Float[np.ndarray, "k Z"]:
+    bits: Float[np.ndarray, "k *R"], costs: Float[np.ndarray, "k *R Z"], possible: Bool[np.ndarray, "k *R Z"]
+) -> Float[np.ndarray, "k *R Z"]:
     """The derivatives of a sampled mean: `c(z,y) − b` over k, with b the mean of the bits of the other sequences."""
     count = len(bits)
-    baseline = (bits.sum() - bits) / max(1, count - 1)
-    return np.where(possible, (costs - baseline[:, None]) / count, 0.0)
+    baseline = (bits.sum(axis=0) - bits) / max(1, count - 1)
+    return np.where(possible, (costs - baseline[..., None]) / count, 0.0)
 
 
 def entropy_measure(found: Posteriors, events: Int[np.ndarray, "k T+1"]) -> tuple[np.ndarray, np.ndarray]:
     """The entropy of the posterior of each sequence."""
     bits = entropy_bits(found.posterior)
     return bits, advantages(bits, -log2_or_zero(found.posterior), found.posterior > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class EachTimeMeasure:
+    """The weighted sum of the entropies of the posteriors at the times that count."""
+
+    weights: Float[np.ndarray, " R"]
+
+    def __call__(self, found: Posteriors, events: Int[np.ndarray, "k T+1"]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Measure`."""
+        bits, slope = entropy_measure(found, events)
+        return bits @ self.weights, slope * self.weights[:, None]
 
 
 def likelihood_measure(found: Posteriors, events: Int[np.ndarray, "k T+1"]) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +85,7 @@ class Sampled:
     """The mean of a measure over drawn sequences, one table after the other.
 
     **Arguments:** `draw`: the sequences of an evaluation that names none, so that tables compare; `measure`, by default the
-    entropy of the posterior; `question`: another one of a chain, whose draws are averaged instead.
+    entropy of the posterior, at one time or at every time that counts.
     """
 
     kind, at_once = "sampled", 1
@@ -82,18 +95,19 @@ class Sampled:
         space: Space,
         draw: Draw,
         reason: str = "",
-        measure: Measure = entropy_measure,
+        measure: Measure | None = None,
         team: Team = ALONE,
-        question: Callable[[Chain], Question] | None = None,
     ):
-        self.space, self._draw, self._measure, self._team = space, draw, measure, team
-        self._question = question
+        self._is_entropy, each = measure is None, space.hidden.each is not None
+        self._question = EachValue if each else SecretValue
+        entropy = EachTimeMeasure(weights_that_count(space.hidden)) if each else entropy_measure
+        self.space, self._draw, self._measure, self._team = space, draw, measure or entropy, team
         self.reason = f"sampled sequences: {reason}"
         hidden = space.hidden
         entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
         passes = 2 if isinstance(measure, LossMeasure) else 1  # what happens, and what the observer assumes
         self.cost_seconds = passes * _PER_NUMBER * hidden.horizon * draw.sequences * entries
-        self.most_bits = most_hidden(space) if measure is entropy_measure else math.inf
+        self.most_bits = most_hidden(space) if self._is_entropy else math.inf
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
@@ -110,16 +124,14 @@ class Sampled:
 
     def _estimated(self, table: Any, draw: Draw, clock: Clock, gradient: bool) -> tuple[float, float, Any]:
         space = self.space
-        dense = not space.hidden.kernel.is_sparse and self._measure is entropy_measure
-        if self._question is not None or (
-            dense and space.on_device is None
-        ):  # dense messages, a step of all sequences at a time
+        dense = not space.hidden.kernel.is_sparse and self._is_entropy
+        if dense and space.on_device is None:  # dense messages, a step of all sequences at a time
             return self._by_messages(table, draw, clock, gradient)
         return space.layers.estimate(table, draw, self._measure, clock, self._team, gradient=gradient)
 
     def _by_messages(self, table: np.ndarray, draw: Draw, clock: Clock, gradient: bool) -> tuple[float, float, Any]:
         given = {"sequences": draw.sequences, "seed": draw.seed, "clock": clock, "workers": self._team}
-        question = (self._question or SecretValue)(self.space.chain(table))
+        question = self._question(self.space.chain(table))
         tally, found, _ = sample(question, **given, gradient=gradient, partial=False)
         return tally.mean, tally.std_error, found
 
