@@ -1,4 +1,7 @@
-"""A secret with a value at every time, as one chain for each: its value at time t, and only what is observed until then.
+"""A secret with a value at every time: the times at which it is read, and one chain for each time.
+
+Passes along samples read all times off the messages of one pass, as `readings` says. What works on all sequences takes the
+chain of each time, whose secret is the value at time t and whose observations end there.
 
 With `ahead` the value lies in the future: its label is then the forecast `P(z | x_t)`, which depends on the policy. To carry
 the gradient of a measure back through a forecast, the chain gets one step more, in which "actions" choose the value: the row

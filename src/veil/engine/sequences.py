@@ -242,7 +242,8 @@ class PrefixReader:
     """
 
     def __init__(self, chain: Chain, nodes: Sequence[Int[np.ndarray, " k"]]):
-        self._chain, self._nodes = chain, nodes
+        self._chain, self._nodes, each = chain, nodes, chain.hidden.each
+        self._is_forecast = each is not None and each.ahead > 0
         self._labels = {reading.time: reading.label for reading in readings(chain)}
         self._place = {time: place for place, time in enumerate(self._labels)}
         self._totals: dict[int, np.ndarray] = {}
@@ -274,7 +275,8 @@ class PrefixReader:
         slope = np.zeros((len(total), label.shape[1]))
         np.add.at(slope, self._nodes[level], self._slope[:, self._place[level]])
         slope = _divide(slope, total)
-        self._label_slopes[level] = messages.T @ slope
+        if self._is_forecast:
+            self._label_slopes[level] = messages.T @ slope
         return slope @ label.T
 
     def finish(self, result: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
