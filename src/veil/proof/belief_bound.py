@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.logs import log2_or_zero
 from ..common.pace import Watch
+from ..common.plain_logs import log2_or_zero
 from .arithmetic import FLOOR, UNIT, gamma, require
 from .checked_problem import Bounds, CheckedProblem
 from .claims import BeliefBound, Beliefs
