@@ -34,7 +34,7 @@ VERIFIER = "veil.proof.verify"
 # What computes policies, measures and bounds; the verifier imports none of it, directly or through other modules.
 NOT_IN_THE_VERIFIER = ("veil.engine", "veil.measure", "veil.game", "veil.planning", "veil.tradeoffs",
                        "veil.proof.certify", "veil.proof.observers", "jax", "jaxlib", "numba")  # fmt: skip
-HOME_OF_LOGARITHMS = "veil.common.logs"
+HOMES_OF_LOGARITHMS = "veil.common.logs", "veil.common.plain_logs"
 LOGARITHMS = {"log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "logsumexp", "xlogy", "xlog1py", "entr",
               "rel_entr", "kl_div", "entropy"}  # fmt: skip
 NUMERIC = {"numpy", "scipy", "math", "jax", "cmath"}
@@ -171,7 +171,7 @@ def test_the_verifier_loads_nothing_that_computes_what_it_checks():
 
 def test_logarithms_stay_at_home():
     found = {name: wrong_logarithms(parse(name)) for name in MODULES}
-    assert found.pop(HOME_OF_LOGARITHMS)  # the scan finds them where they are
+    assert all(found.pop(home) for home in HOMES_OF_LOGARITHMS)  # the scan finds them where they are
     assert found.pop("veil.verify_plain")  # which stands alone
     assert {"veil", "veil.problem.model", "veil.engine.hidden", "veil.measure.exact"} <= set(found)
     assert not {name: lines for name, lines in found.items() if lines}

@@ -59,6 +59,10 @@ def require(good, message, error=Lie):
         raise error(message)
 
 
+def limited(count, words):
+    require(count <= MOST_ENTRIES, f"{words} for this program", NotChecked)
+
+
 # Files
 
 
@@ -247,9 +251,8 @@ class Record:
         parts = list(zip(arrays["starts"], arrays["starts.model"], arrays["starts.state"], strict=True))
         models = {self.model[x]: weight for x, weight, _ in parts}
         alike = all(models[self.model[x]] == weight for x, weight, _ in parts)
-        require(
-            alike and len({x for x, _, _ in parts}) == len(parts), "a start comes twice, or a model with two weights"
-        )
+        alike = alike and len({x for x, _, _ in parts}) == len(parts)
+        require(alike, "a start comes twice, or a model with two weights")
         found = []
         for k, weight in distribution(models.values(), models):
             own = [(x, chance) for x, _, chance in parts if self.model[x] == k]
@@ -305,9 +308,8 @@ class Arena:
         (self.kind, *others), first = [one.kind for one in self.secrets], self.secrets[0]
         self.path, self.each = (first.value if self.kind == kind else None for kind in ("path", "each"))
         self.settling = {one.time for one in self.secrets if one.kind == "once"}
-        self.varies, self.by_choice = (
-            any(getattr(one, what) for one in self.observers) for what in ("varies", "by_choice")
-        )
+        self.varies = any(one.varies for one in self.observers)
+        self.by_choice = any(one.by_choice for one in self.observers)
         self.most = max(one.most(self.horizon) for one in self.secrets)
         self.check_together({self.kind, *others}, watching)
         self.shown, self.actions = cache(self.shown_of), cache(self.actions_of)
@@ -477,10 +479,8 @@ class TableAgent:
             index, table = [self.state[y], event + 1 if first else 0], self.held["start"]
         for place, one in enumerate(index):
             table = table[one if (time and place == 0) or len(table) > 1 else 0]
-        require(
-            0 <= table < len(self.held["step"]) * (1 if time else self.nodes),
-            "policy: it does not say what it remembers",
-        )
+        known = 0 <= table < len(self.held["step"]) * (1 if time else self.nodes)
+        require(known, "policy: it does not say what it remembers")
         return table * self.nodes if time else table
 
     def choices(self, time, memory, x, z):
@@ -543,9 +543,7 @@ class Run:
         self.arena, record = arena, arena.record
         require(not policy.timed or len(policy.table) == record.horizon, "policy: it is not one of so many steps")
         self.agent = HistoryAgent(policy, arena) if policy.history else TableAgent(policy, arena)
-        self.tells = (
-            arena.tells and self.agent.nodes == 1
-        )  # a memory that is drawn does not follow from path and events
+        self.tells = arena.tells and self.agent.nodes == 1  # a drawn memory does not follow from path and events
         self.entries, self.numbers = [], {}
         self.moves, self.choices = cache(self.moves_of), cache(self.choices_of)
 
@@ -612,9 +610,7 @@ def hidden_bits(run):
         if time < arena.horizon:
             layer, arrived = moved(run, layer, time, place)
             found += [entropy(arrived)] if run.tells else []
-            require(
-                sum(map(len, layer)) <= MOST_ENTRIES, "the policy has too many histories for this program", NotChecked
-            )
+            limited(sum(map(len, layer)), "the policy has too many histories")
     lost = ONE - sum(sum(weights.values()) for weights in layer)
     require(lost < ONE >> 100, "the policy has histories that are too improbable", NotChecked)
     if not arena.each:
@@ -650,11 +646,8 @@ def last_values(run, weights):
 
 def values_now(run, weights, time):
     """The weights of the value at a time: of the state, or whether value 1 comes within `ahead` steps."""
-    secret, found, ends = (
-        run.arena.secrets[0],
-        defaultdict(int),
-        min(time + run.arena.secrets[0].ahead, run.arena.horizon),
-    )
+    secret, found = run.arena.secrets[0], defaultdict(int)
+    ends = min(time + secret.ahead, run.arena.horizon)
     for step in range(time, ends + 1):
         after = defaultdict(int)
         for entry, mass in weights.items():
@@ -672,37 +665,58 @@ def earned(run, quantity, values):
     """Bounds on `sign` times a quantity under a policy, from the last step to the first. Over an infinite horizon a policy that
     acts alike at all times is followed until the rest is small; for another one `values` are what an optimal continuation
     earns."""
-    arena, discount, endless = run.arena, quantity.discount, run.arena.record.endless and quantity.is_return
-    steps, on = arena.horizon, endless and not run.agent.timed
-    require(discount < 1 or not endless, "the return over an infinite horizon has no discount")
-    require(on or not endless or arena.record.knows_model, "policy: after the horizon its agent cannot know the model")
-    while on and discount**steps * quantity.largest > (1 - discount) * quantity.unit / 10**14:
-        steps += 1
-        require(steps <= MOST_STEPS, "the discount is too close to one", NotChecked)
-    starts, layers = [(entry, chance) for entry, _, chance in run.begin()], []
-    layers.append({entry for entry, _ in starts})
-    for time in range(steps):
-        layers.append({there for entry in layers[-1] for (there, _), _ in run.step(time, entry)})
-        require(len(layers[-1]) <= MOST_ENTRIES, "the policy has too many situations for this program", NotChecked)
+    steps, starts = steps_followed(run, quantity), [(entry, chance) for entry, _, chance in run.begin()]
+    layers = entries_of_times(run, {entry for entry, _ in starts}, steps)
+    found = paid_after(run, quantity, values, layers.pop())
     up = int(not quantity.exact)
-    if not endless:
-        found = {entry: (quantity.terminal[run.entries[entry][1]],) * 2 for entry in layers[-1]}
-        found = {entry: (low, high + up) for entry, (low, high) in found.items()}
-    else:
-        worth, rest = (None, quantity.largest / (1 - discount)) if on else continuation(arena, values)
-        rest *= ONE / quantity.unit
-        ends = {entry: 0 if on else worth[run.entries[entry][1]] * ONE / quantity.unit for entry in layers[-1]}
-        found = {entry: (math.floor(mid - rest), math.ceil(mid + rest)) for entry, mid in ends.items()}
-    for time in range(steps - 1, -1, -1):
+    for time in range(len(layers) - 1, -1, -1):
         later, found = found, {}
         for entry in layers[time]:
             pays = quantity.rewards[run.entries[entry][1]]
             shares = [(share, (pays[a], pays[a] + up)) for (a, _), share in run.choices(run.at(time), entry)]
             low, high = mean([(chance, later[there]) for (there, _), chance in run.step(time, entry)])
             now = mean(shares)
-            found[entry] = now[0] + math.floor(discount * low), now[1] + math.ceil(discount * high)
+            found[entry] = now[0] + math.floor(quantity.discount * low), now[1] + math.ceil(quantity.discount * high)
     low, high = mean([(chance, found[entry]) for entry, chance in starts])
     return low * quantity.unit / ONE, high * quantity.unit / ONE
+
+
+def steps_followed(run, quantity):
+    """How many steps of a policy are followed for a quantity."""
+    record, discount, steps = run.arena.record, quantity.discount, run.arena.horizon
+    if not (record.endless and quantity.is_return):
+        return steps
+    require(discount < 1, "the return over an infinite horizon has no discount")
+    if run.agent.timed:
+        require(record.knows_model, "policy: after the horizon its agent cannot know the model")
+        return steps
+    while discount**steps * quantity.largest > (1 - discount) * quantity.unit / 10**14:
+        steps += 1
+        require(steps <= MOST_STEPS, "the discount is too close to one", NotChecked)
+    return steps
+
+
+def entries_of_times(run, layer, steps):
+    """The entries that are reached after 0, 1, … steps."""
+    layers = [layer]
+    for time in range(steps):
+        layers.append({there for entry in layers[-1] for (there, _), _ in run.step(time, entry)})
+        limited(len(layers[-1]), "the policy has too many situations")
+    return layers
+
+
+def paid_after(run, quantity, values, layer):
+    """Bounds on what each entry is still paid after the steps that are followed."""
+    at_end = {entry: run.entries[entry][1] for entry in layer}
+    if not (run.arena.record.endless and quantity.is_return):
+        up = int(not quantity.exact)
+        return {entry: (quantity.terminal[x], quantity.terminal[x] + up) for entry, x in at_end.items()}
+    worth, rest = [0] * run.arena.record.size, quantity.largest / (1 - quantity.discount)
+    if run.agent.timed:
+        worth, rest = continuation(run.arena, values)
+    scale = ONE / quantity.unit
+    ends = {entry: (worth[x] - rest, worth[x] + rest) for entry, x in at_end.items()}
+    return {entry: (math.floor(low * scale), math.ceil(high * scale)) for entry, (low, high) in ends.items()}
 
 
 def mean(parts):
@@ -720,13 +734,18 @@ def continuation(arena, values, sign=1):
     require(len(values) == 2 and len(values[0]) == len(values[1]) == arena.record.size, "values: of another size")
     exact = [number(one, "values") for one in values[0 if sign > 0 else 1]]
     for x, claimed in enumerate(exact):
-        scores = []
-        for action, row in arena.actions(x):
-            after = sum(chance * exact[y] for y, chance in row) / ONE
-            scores.append(sign * quantity.rewards[x][action] * quantity.unit / ONE + quantity.discount * after)
-        worst = max(worst, abs(max(scores) - claimed))
+        worst = max(worst, abs(max(worths(arena, exact, sign, x).values()) - claimed))
     reach = (max(map(abs, exact)) + quantity.largest) * (arena.record.states + 4)
     return exact, (worst + reach / (1 << 150)) / (1 - quantity.discount)
+
+
+def worths(arena, exact, sign, x):
+    """What the return, or its negative, is worth in x with each action, if `exact` is what it is worth afterwards."""
+    quantity, found = arena.record.quantities[0], {}
+    for action, row in arena.actions(x):
+        after = sum(chance * exact[y] for y, chance in row) / ONE
+        found[action] = sign * quantity.rewards[x][action] * quantity.unit / ONE + quantity.discount * after
+    return found
 
 
 def check_value(run, claim, quantity, values):
@@ -871,7 +890,7 @@ def layers_of(arena, guesses):
         moves = {(nodes, x if arena.late else y, y, z, action * arena.by_choice)
                  for nodes, x, z in layers[-1] for action, rows in arena.actions(x) for y, _ in rows}  # fmt: skip
         layers.append({key for move in moves for key, _ in reached(arena, guesses, time, *move)})
-        require(len(layers[-1]) <= MOST_ENTRIES, "a bound has too many situations for this program", NotChecked)
+        limited(len(layers[-1]), "a bound has too many situations")
     return layers
 
 
@@ -909,9 +928,8 @@ def scoring(arena, guesses, paying, powers, time, later):
     @cache
     def pay(x, action):
         parts = zip(paying, powers, strict=True)
-        return math.ceil(
-            sum(price * power * (one.rewards[x][action] + (not one.exact)) for (price, one), power in parts)
-        )
+        pays = (price * power * (one.rewards[x][action] + (not one.exact)) for (price, one), power in parts)
+        return math.ceil(sum(pays))
 
     @cache
     def worth(nodes, leaving, y, z, action, x):
@@ -933,16 +951,13 @@ def scoring(arena, guesses, paying, powers, time, later):
 def endless(arena, values, sign, pooled):
     """The most of the return over an infinite horizon, or of its negative, from claimed values, and their error."""
     exact, error = continuation(arena, values, sign)
-    quantity, scores = arena.record.quantities[0], defaultdict(Fraction)
     if not pooled:
         return sum(mass * exact[x] for x, mass in arena.record.starts) / ONE, error
+    scores = defaultdict(lambda: defaultdict(Fraction))
     for x, mass in arena.record.starts:
-        for action, row in arena.actions(x):
-            after = sum(chance * exact[y] for y, chance in row) / ONE
-            paid = sign * quantity.rewards[x][action] * quantity.unit / ONE
-            scores[arena.record.state[x], action] += Fraction(mass, ONE) * (paid + quantity.discount * after)
-    begun = {s for s, _ in scores}
-    return sum(max(score for (s, _), score in scores.items() if s == state) for state in begun), error
+        for action, worth in worths(arena, exact, sign, x).items():
+            scores[arena.record.state[x]][action] += Fraction(mass, ONE) * worth
+    return sum(max(one.values()) for one in scores.values()), error
 
 
 def check_percentage(arena, quantity, claimed, values):
@@ -972,29 +987,41 @@ def check_upper(record, claim, bound, arrays, under, kept):
     require(rules and len({*channels}) == len(channels), "a rule is missing, or there are two for a channel")
     fits = {*channels} <= {*claim["hidden"], *kept}
     require(fits, "a rule is for a channel that is neither hidden nor has a lower bound")
-    weights = {one["channel"]: number(one["weight"], "a weight") for one in rules}
-    hidden = sum(weight for channel, weight in weights.items() if channel in claim["hidden"])
-    right = hidden >= 1 and min(weights.values()) > 0 and (len(rules) > 1 or hidden == 1)
-    require(right, "the weights are not those of a bound")
-    limit = sum(weight * kept.get(channel, 0) for channel, weight in weights.items())
-    prices = [number(price, "a price") for price in bound["prices"]]
-    right = len(prices) == len(record.quantities) and min(prices) >= 0
-    require(right, "the prices are not one for each quantity")
-    priced = []
-    for price, quantity, one in zip(prices, record.quantities, claim["quantities"], strict=True):
-        require(price == 0 or one["bound"] is not None, "there is a price, and no bound for it")
-        limit += price * quantity.sign * number(one["bound"] or 0, "a bound")
-        priced.append((price + quantity.sign * number(one["factor"], "a factor"), quantity))
+    limit = sum(weight * kept.get(channel, 0) for channel, weight in checked_weights(rules, claim["hidden"]).items())
+    prices, slack = checked_prices(bound["prices"], record, claim)
+    factors = [number(one["factor"], "a factor") for one in claim["quantities"]]
+    parts = zip(prices, factors, record.quantities, strict=True)
+    priced = [(price + one.sign * factor, one) for price, factor, one in parts]
     arena = Arena(record, channels, (), delay)
     if any(one.ahead for one in arena.secrets):
-        require(upper >= arena.most and not limit and not any(prices), "no rule is known for values that lie ahead")
+        require(upper >= arena.most and not (limit or any(prices)), "no rule is known for values that lie ahead")
         return arena.most
     after = continuation(arena, arrays.get("values", [])) if record.endless else None
-    found = best(arena, priced, Guesses(arena, bound, claim, arrays, under), after) - limit
-    if not any(one["factor"] for one in claim["quantities"]):
+    found = best(arena, priced, Guesses(arena, bound, claim, arrays, under), after) - limit - slack
+    if not any(factors):
         found = min(found, *(record.channels[n].most(record.horizon) for n in channels if n in claim["hidden"]))
     require(found <= upper, f"an upper bound of {bound['upper']} with delay {delay}: {float(found)} is found")
     return found
+
+
+def checked_weights(rules, hidden):
+    """The weight of each rule's channel: those of hidden channels sum to one or more, and that of one rule alone is one."""
+    weights = {one["channel"]: number(one["weight"], "a weight") for one in rules}
+    total = sum(weight for channel, weight in weights.items() if channel in hidden)
+    right = total >= 1 and min(weights.values()) > 0 and (len(rules) > 1 or total == 1)
+    require(right, "the weights are not those of a bound")
+    return weights
+
+
+def checked_prices(told, record, claim):
+    """The prices of the quantities, each of a bound, and what the bounds are worth at these prices."""
+    prices, limit = [number(price, "a price") for price in told], Fraction(0)
+    right = len(prices) == len(record.quantities) and min(prices) >= 0
+    require(right, "the prices are not one for each quantity")
+    for price, quantity, one in zip(prices, record.quantities, claim["quantities"], strict=True):
+        require(price == 0 or one["bound"] is not None, "there is a price, and no bound for it")
+        limit += price * quantity.sign * number(one["bound"] or 0, "a bound")
+    return prices, limit
 
 
 def holds_strings(observer, tables):
@@ -1152,10 +1179,8 @@ class Witness:
         starts = defaultdict(lambda: defaultdict(int))
         for x, (event,), mass in arena.starts:
             starts[event][self.place(0, x, 0)] += mass
-        require(
-            len(first) == max(1, self.arena.observers[0].size * self.arena.observers[0].sees_first),
-            "beliefs: the first",
-        )
+        events = max(1, arena.observers[0].size * arena.observers[0].sees_first)
+        require(len(first) == events, "beliefs: the first are not one for each event")
         found = [self.counted(0, one) + self.worth(0, one, first[event]) for event, one in starts.items()]
         return Fraction(math.fsum(found)) * (1 - (self.horizon + 4) * Fraction(1, 1 << 48)) + self.shift
 
@@ -1170,11 +1195,7 @@ def check_beliefs(record, claim, arrays):
     alike = alike and not (observer.untimed or record.endless or own.kind == "path")
     require(alike and claim["goal"] == "transparent", "beliefs: the agent does not see just what its observer sees")
     require({*told} == {"lower", "prices", "times"}, "beliefs: they have other fields")
-    prices, limit = [number(price, "a price") for price in told["prices"]], Fraction(0)
-    require(len(prices) == len(record.quantities) and min(prices) >= 0, "the prices are not one for each quantity")
-    for price, quantity, one in zip(prices, record.quantities, claim["quantities"], strict=True):
-        require(price == 0 or one["bound"] is not None, "there is a price, and no bound for it")
-        limit += price * quantity.sign * number(one["bound"] or 0, "a bound")
+    prices, limit = checked_prices(told["prices"], record, claim)
     witness = Witness(Arena(record), list(zip(prices, record.quantities, strict=True)), told, arrays)
     lower, found = number(told["lower"], "beliefs: the lower bound"), witness.total(arrays["beliefs.first"]) + limit
     require(lower <= found, f"beliefs: a lower bound of {told['lower']} is claimed, and {float(found)} is found")
@@ -1231,9 +1252,7 @@ class Sampler:
         while len(self.layers) <= time:
             before = len(self.layers) - 1
             found = {there for entry in self.layers[before] for there, _ in self.ways(before, entry)[0]}
-            require(
-                len(found) * len(self.layers) < 8 * MOST_ENTRIES, "a filter is too large for this program", NotChecked
-            )
+            limited(len(found) * len(self.layers) // 8, "a filter is too large")
             self.layers.append(sorted(found))
         return self.layers[time]
 
@@ -1448,10 +1467,8 @@ def check(folder, draws=None):
         register = {**register, **{name: arrays[f"register.{name}"] for name in ("start", "step", "codes", "label")}}
     record, policy = Record(content), Policy(folder / "policy.safetensors", register)
     told = [record.problem, record.digest, policy.digest.hexdigest()]
-    require(
-        told == [claim[f"{one}_hash"] for one in ("problem", "record", "policy")],
-        "the problem or the policy is another one",
-    )
+    wanted = [claim[f"{one}_hash"] for one in ("problem", "record", "policy")]
+    require(told == wanted, "the problem or the policy is another one")
     check_form(claim, record)
     claims = sum(one["sampled"] is not None for one in claim["channels"])
     claims = max(1, claims + sum(whole(one["sequences"], "sequences") > 0 for one in claim["quantities"]))

@@ -35,6 +35,19 @@ def test_a_certificate_of_its_own(result: Path):
     assert veil("verify", "gallery:two-rooms", result, "proof.json").code == shared.REJECTED
 
 
+def test_a_certificate_of_queries(tmp_path: Path):
+    place, plan, proof = "gallery:camera-guard", tmp_path / "plan.safetensors", tmp_path / "proof.json"
+    done = veil("queries", place, "--time-limit", "5", "-o", plan, "--certificate", proof, "--json")
+    assert done.code == 0, done.err
+    found = veil("verify", place, plan, proof, "--json").json
+    assert found["holds"]
+    assert done.json["lower"] - 1e-4 <= found["lower"] <= done.json["upper"] <= found["upper"] + 1e-9
+    claim = json.loads(proof.read_text("utf-8"))
+    claim["beliefs"]["lower"] = claim["channels"][0]["upper"]
+    proof.write_text(json.dumps(claim), encoding="utf-8")
+    assert veil("verify", place, plan, proof).code == shared.REJECTED
+
+
 @looped("field", ["lower", "upper", "expected_return", "problem_hash", "policy_hash"])
 def test_a_changed_claim(result: Path, field: str):
     path = result / "certificate.json"

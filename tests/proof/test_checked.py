@@ -49,9 +49,9 @@ def test_the_example_played_forward():
     played = ForwardPass(
         checked, read_policy(checked, veil.MarkovPolicy.uniform(problem)), UNLIMITED, MOST_MOVES, apart=True
     )
-    assert (played.history.tolist(), played.x.tolist(), played.mass.tolist()) == ([0], [0], [1.0])
+    assert (played.history.tolist(), played.entries.x.tolist(), played.mass.tolist()) == ([0], [0], [1.0])
     played.step(0)
-    assert (played.history.tolist(), played.x.tolist()) == ([0, 0, 1], [0, 1, 1])
+    assert (played.history.tolist(), played.entries.x.tolist()) == ([0, 0, 1], [0, 1, 1])
     assert played.mass.tolist() == [0.5, 0.125, 0.375]
     lower, upper = played.bits()
     exact = 0.625 * -(0.2 * math.log2(0.2) + 0.8 * math.log2(0.8))

@@ -183,9 +183,9 @@ def test_policies_of_histories_are_played_as_they_are(seed: int):
     checked = CheckedProblem(problem)
     played = ForwardPass(checked, read_policy(checked, policy), UNLIMITED, MOST_MOVES, apart=True)
     for time in range(problem.horizon):
-        settled = played.z if time >= checked.secret_time else np.full_like(played.z, -1)
-        chosen = played.policy.choices(time, played.memory, played.x, played.z)
-        for place, situation in enumerate(zip(played.memory, played.x, settled, strict=True)):
+        settled = played.entries.z if time >= checked.secret_time else np.full_like(played.entries.z, -1)
+        chosen = played.policy.choices(time, *played.entries)
+        for place, situation in enumerate(zip(played.entries.memory, played.entries.x, settled, strict=True)):
             row = policy.decisions[time].find(*map(int, situation))
             assert row is not None
             assert chosen[place].tolist() == policy.decisions[time].probabilities[row].tolist()

@@ -17,6 +17,12 @@ def queries(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the plan as a policy to this file.", show_default=False)
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a certificate of both bounds to this file; within a further --time-limit.", show_default=False
+        ),
+    ] = None,
     time_limit: TimeLimitOption = 60.0,
     *,
     quiet: QuietOption = False,
@@ -27,9 +33,11 @@ def queries(
 
     --set queries.NAME=VALUE gives further options of veil.best_queries, such as price (bits per unit of cost) and seed.
 
+    To check a certificate: veil verify SCENARIO plan.safetensors FILE.
+
     Exit codes: 0 done, 2 bad input.
 
-    Example: veil queries gallery:camera-guard --time-limit 20 -o plan.safetensors
+    Example: veil queries gallery:camera-guard --time-limit 20 -o plan.safetensors --certificate proof.json
     """
     from .. import best_queries
 
@@ -40,6 +48,8 @@ def queries(
         found = best_queries(problem, progress=progress, **asked | more.of(best_queries))
     if output is not None:
         found.policy.save(output)
+    if certificate is not None:
+        found.certify(**asked).save(certificate)
     if as_json:
         names = ("lower", "upper", "how", "floor", "greedy", "blind", "nodes", "seconds")
         print_json({"format": "veil-queries-1"} | {name: getattr(found, name) for name in names})

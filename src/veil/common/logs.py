@@ -1,25 +1,20 @@
-"""The only home of logarithms of probabilities: exact zeros stay exact, nothing is clamped, everything is in bits."""
+"""The only home of logarithms of probabilities, with `plain_logs.py`: exact zeros stay exact, nothing is clamped, everything is
+in bits."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
+from .plain_logs import log2_of_count as log2_of_count
+from .plain_logs import log2_or_zero as log2_or_zero
+from .plain_logs import natural_log as natural_log
+
 if TYPE_CHECKING:
     import jax
 
 BITS_PER_NAT = float(1 / np.log(2.0))
 _FEW_VALUES = 8
-
-
-def log2_or_zero(values: np.ndarray) -> np.ndarray:
-    """`log2(v)` where v > 0, and 0 where v = 0 (the convention `0 · log 0 = 0`)."""
-    return np.log2(np.where(values > 0, values, 1.0))  # masked loops (`where=`) would not be vectorised
-
-
-def natural_log(values: np.ndarray) -> np.ndarray:
-    """`ln(v)`, with -inf at exact zeros: the logits of a table of probabilities."""
-    return np.log(values, out=np.full_like(values, -np.inf), where=values > 0)
 
 
 def device_log2_or_zero(values: "jax.Array") -> "jax.Array":
@@ -111,11 +106,6 @@ def arimoto_bits(order: float, norm: float) -> float:
     """`α/(1−α) · log2 x`: Rényi's entropy of order α, or Arimoto's conditional one, from the (mean) α-norm x."""
     factor = -1.0 if np.isinf(order) else order / (1 - order)
     return float(factor * np.log2(norm)) + 0.0  # not -0.0 for a certain value
-
-
-def log2_of_count(values: int) -> float:
-    """`log2 n`: the most that a secret of n values can hide."""
-    return float(np.log2(values))
 
 
 def soft_maximum_bits(scores: Float[np.ndarray, "A n"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "A n"]]:

@@ -34,7 +34,7 @@ def trivial_words(upper: float, values: int, prior_bits: float = math.inf) -> st
     """
     if values < 2 or not math.isfinite(upper):
         return ""
-    from .logs import log2_of_count  # NumPy, which the command line loads late
+    from .plain_logs import log2_of_count  # NumPy, which the command line loads late
 
     if upper >= log2_of_count(values) - _TRIVIAL:
         return f"trivial: log2 of {values:,} values"

@@ -42,6 +42,15 @@ def defect_of(sums: np.ndarray, length: int, what: str) -> float:
     return found
 
 
+def entries_of(
+    rows: Int[np.ndarray, " n"], begin: Int[np.ndarray, " k"], degree: Int[np.ndarray, " k"]
+) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
+    """All entries of some rows, of which each has `degree` from `begin` on: the position in `rows`, and the entry's number."""
+    count = degree[rows]
+    position = np.repeat(np.arange(len(rows)), count)
+    return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - begin[rows], count)
+
+
 def group(*columns: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " n"]]:
     """The distinct rows of a table given by its columns of numbers ≥ 0.
 

@@ -13,7 +13,7 @@ from .arithmetic import FLOOR, LARGEST, UNIT, gamma, require
 from .checked_problem import Bounds, CheckedProblem, Moves
 from .claims import ObserverRule, ProvenBound
 from .path_rules import KRAFT_MARGIN, checked_path, path_costs
-from .prices import Lagrangian
+from .prices import Lagrangian, checked_prices
 from .reading import is_finite, read_floats, read_integers
 
 LARGEST_WEIGHT = 1e6  # of a channel, far above every price that a bound on bits has
@@ -74,7 +74,7 @@ def rule_bound(
     **Raises:** `CertificateError` where the rules are none; `OutOfTime`.
     """
     spared = _spared(problem, bound, kept or {})
-    prices = _checked_prices(problem, bound, bounds)
+    prices = checked_prices(problem, bound.prices, bounds, 900, "rule")
     walk = _walked(problem, bound)
     after = continuation_values(problem, values) if problem.endless else (problem.paid[0].terminal, 0.0)
     horizon, lagrangian = problem.horizon, Lagrangian(problem, prices, factors or (0.0,) * len(prices), after)
@@ -170,17 +170,6 @@ def _spared(problem: CheckedProblem, bound: ProvenBound, kept: Mapping[int, floa
         total >= 1, f"rule: the weights of the channels that are hidden sum to {float(total)!r}, expected one or more"
     )
     return [float(one.weight) * kept[one.channel] for one in bound.rules if one.channel in kept]
-
-
-def _checked_prices(problem: CheckedProblem, bound: ProvenBound, bounds: Bounds) -> tuple[float, ...]:
-    """The prices, each of which is one of a constraint."""
-    prices = bound.prices
-    require(len(prices) == len(bounds) == len(problem.paid), "rule: its prices are not one for each quantity")
-    for price, threshold, one in zip(prices, bounds, problem.paid, strict=True):
-        right = is_finite(price) and 0 <= price * max(1.0, one.largest) <= LARGEST
-        require(right, f"rule: its price is {price!r}, expected a number from 0 to 2^900 over the largest reward")
-        require(threshold is not None or price == 0, "rule: there is a price, and no bound for it")
-    return tuple(map(float, prices))
 
 
 def _checked_graph(problem: CheckedProblem, rule: ObserverRule) -> ObserverRule:

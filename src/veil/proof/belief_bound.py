@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.logs import log2_or_zero
 from ..common.pace import Watch
+from ..common.plain_logs import log2_or_zero
 from .arithmetic import FLOOR, UNIT, gamma, require
 from .checked_problem import Bounds, CheckedProblem
 from .claims import BeliefBound, Beliefs
-from .prices import Lagrangian
-from .reading import is_finite, read_floats, read_integers
+from .prices import Lagrangian, checked_prices
+from .reading import read_floats, read_integers
 from .record import Record
 
 _AT_ONCE = 2**22  # numbers of beliefs that are made together
@@ -52,7 +52,7 @@ class _Backward:
     def __init__(self, problem: CheckedProblem, bound: BeliefBound, bounds: Bounds, clock: Watch | None):
         self.problem, self.clock, self.bound = problem, clock, bound
         self.horizon, self.size = problem.horizon, problem.size
-        prices = _checked_prices(problem, bound, bounds)
+        prices = checked_prices(problem, bound.prices, bounds, 100, "beliefs")
         factors = tuple(-price * one.sign for price, one in zip(prices, problem.paid, strict=True))
         self.pays = Lagrangian(problem, (0.0,) * len(factors), factors, (problem.paid[0].terminal, 0.0))
         limits = zip(prices, problem.paid, bounds, strict=True)
@@ -265,13 +265,3 @@ def _forecasts(problem: CheckedProblem) -> list[np.ndarray]:
         later = tables[0] @ ends[-1]
         ends.append(np.stack([no * later[:, 0], yes + no * later[:, 1]], axis=1))
     return [ends[min(each.ahead, horizon - time)] for time in range(horizon + 1)]
-
-
-def _checked_prices(problem: CheckedProblem, bound: BeliefBound, bounds: Bounds) -> tuple[float, ...]:
-    prices = bound.prices
-    require(len(prices) == len(bounds) == len(problem.paid), "beliefs: its prices are not one for each quantity")
-    for price, limit, one in zip(prices, bounds, problem.paid, strict=True):
-        right = is_finite(price) and price >= 0 and price * max(1.0, one.largest) <= 2.0**100
-        require(right, f"beliefs: its price is {price!r}")
-        require(limit is not None or price == 0, "beliefs: there is a price, and no bound for it")
-    return tuple(map(float, prices))

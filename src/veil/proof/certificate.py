@@ -20,6 +20,12 @@ CONFIDENCE = "with confidence 1 − 1e-6"
 HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
+def likely_bits(channel: ProvenChannel) -> tuple[float, float]:
+    """Between which bits a channel lies with confidence: the proven bounds, or closer ones."""
+    lower, upper, drawn = channel.lower, channel.upper, channel.sampled
+    return (lower, upper) if drawn is None else (max(lower, drawn.lower), min(upper, drawn.upper))
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Certificate(Claim, Value):
     """A claim about a policy and about all policies, with what is needed to check it.
@@ -60,7 +66,7 @@ class Certificate(Claim, Value):
         "transparent"."""
         if self.goal != "opaque":
             return 0.0, 0.0
-        return min(one.lower for one in self.least), min(one.likely[0] for one in self.least)
+        return min(one.lower for one in self.least), min(likely_bits(one)[0] for one in self.least)
 
     @property
     def likely_lower(self) -> float:
@@ -70,7 +76,7 @@ class Certificate(Claim, Value):
     @property
     def likely_upper(self) -> float:
         """`upper`, with goal "transparent" also what holds with confidence 1 − 1e-6 over the verifier's own draws."""
-        return self.upper if self.goal == "opaque" else self.channels[0].likely[1]
+        return self.upper if self.goal == "opaque" else likely_bits(self.channels[0])[1]
 
     @property
     def delayed(self) -> ProvenBound | None:

@@ -1,13 +1,14 @@
 """A policy as its arrays say, for the verifier: what it remembers, and what it chooses."""
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from .agent import Agent
 from .arithmetic import group, require
-from .checked_problem import AGENT, CheckedProblem
+from .checked_problem import AGENT, CheckedProblem, Moves
 from .claims import Register
 from .reading import read_integers
 from .record import Record
@@ -15,6 +16,30 @@ from .record import Record
 Numbers = Int[np.ndarray, " n"]
 Events = tuple[Numbers, ...]
 _MOST_NODES = 2**31  # of the graph of a history policy
+
+
+class Entries(NamedTuple):
+    """Situations of runs: what the agent remembers, the hidden state, and the values of the secrets, 0 before their times."""
+
+    memory: Numbers
+    x: Numbers
+    z: Numbers
+
+
+class Taken(NamedTuple):
+    """Moves that follow decisions: the entry that each leaves, the move, and the choice, `action · nodes + next node`."""
+
+    entry: Numbers
+    move: Numbers
+    choice: Numbers
+
+
+Table = TypeVar("Table", Entries, Taken)
+
+
+def some(table: Table, place: Numbers) -> Table:
+    """Some rows of a table."""
+    return type(table)(*(column[place] for column in table))
 
 
 class CheckedPolicy(ABC):
@@ -51,6 +76,24 @@ class CheckedPolicy(ABC):
         taken = np.repeat(self.problem.available[x], self.nodes, axis=1) | (chosen == 0)
         require(taken, f"policy: it takes an action at time {time} that is not available")
         return chosen
+
+    def begin(self) -> tuple[Entries, Events]:
+        """The entry of each start, and what the observers receive."""
+        x, events, _ = self.problem.start
+        return Entries(self.remembers(0, x, x, x, events), x, self.problem.settled(0, x, 0 * x)), events
+
+    def every(self, x: Numbers, moves: Moves) -> Taken:
+        """All moves from each x, with every next node."""
+        entry, move = (np.repeat(part, self.nodes) for part in moves.of(x))
+        node = np.tile(np.arange(self.nodes), len(move) // self.nodes)
+        return Taken(entry, move, moves.row[move] % self.problem.actions * self.nodes + node)
+
+    def arrive(self, time: int, before: Entries, taken: Taken, moves: Moves) -> tuple[Entries, Events]:
+        """The entry that each move leads to at a time, and what the observers receive."""
+        left, y = some(before, taken.entry), moves.target[taken.move]
+        events = tuple(column[taken.move] for column in moves.events)
+        memory = self.remembers(time, left.memory, left.x, y, events) + taken.choice % self.nodes
+        return Entries(memory, y, self.problem.settled(time, y, left.z)), events
 
 
 def channels_heard(record: Record, agent: Agent, register: Register | None) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.exact import centre_of
-from ..common.logs import log2_of_count
-from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, group, require
+from ..common.plain_logs import log2_of_count
+from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, entries_of, group, require
 from .record import ChannelRecord, ObserverRecord, QuantityRecord, Record
 
 Numbers = Int[np.ndarray, " n"]
@@ -70,9 +70,7 @@ class Moves:
 
     def of(self, x: Numbers) -> tuple[Numbers, Numbers]:
         """All moves from each x: the position in `x`, and the number of the move."""
-        count = self.degree[x]
-        position = np.repeat(np.arange(len(x)), count)
-        return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.begin[x], count)
+        return entries_of(x, self.begin, self.degree)
 
 
 class CheckedProblem:
@@ -126,15 +124,9 @@ class CheckedProblem:
         self.paid = tuple(self._paid(one) for one in record.quantities)
         self.available = record.moves.degree.reshape(self.size, self.actions) > 0
         self._row = np.repeat(np.arange(self.size * self.actions), record.moves.degree)
-        tables = [table for one in self.observers for table in one.tables]
-        least = min(float(one.min(initial=1)) for one in (record.starts[1] * record.starts[2], record.moves.chance))
-        least *= math.prod(min(float(table.chance.min()) for table in one.tables) for one in self.observers)
-        require(least >= FLOOR, f"problem: a probability can be {least}, expected 2^-900 (about 1e-271) or more")
+        self._check_least()
         self.products = len(self.observers) - 1  # more in what is seen of a state
-        self.terms = self._most_moves()
-        sums = [record.moves.sums, *(table.sums for table in tables), *_start_sums(record)]
-        longest = max([self.states, int(record.model.max()) + 1, *(one.observations for one in self.observers)])
-        self.defect = defect_of(np.concatenate(sums), longest, "problem") * len(self.observers)
+        self.terms, self.defect = self._most_moves(), self._largest_defect()
         self._kept = dict[tuple[int, ...], Moves]()
         x, events, chance = self.start_columns
         self.start: tuple[Numbers, Columns, np.ndarray] = x, events, _product(chance)
@@ -150,6 +142,20 @@ class CheckedProblem:
                 labels.append(Label(one.time, of, stride, size))
                 stride *= size
         return labels, digit
+
+    def _check_least(self) -> None:
+        """Raise `CertificateError` where products of probabilities would lose digits."""
+        record = self.record
+        least = min(float(one.min(initial=1)) for one in (record.starts[1] * record.starts[2], record.moves.chance))
+        least *= math.prod(min(float(table.chance.min()) for table in one.tables) for one in self.observers)
+        require(least >= FLOOR, f"problem: a probability can be {least}, expected 2^-900 (about 1e-271) or more")
+
+    def _largest_defect(self) -> float:
+        """ρ of all distributions."""
+        record, tables = self.record, [table for one in self.observers for table in one.tables]
+        sums = [record.moves.sums, *(table.sums for table in tables), *_start_sums(record)]
+        longest = max([self.states, int(record.model.max()) + 1, *(one.observations for one in self.observers)])
+        return defect_of(np.concatenate(sums), longest, "problem") * len(self.observers)
 
     def value_of(self, channel: int, z: Numbers) -> Numbers:
         """The value of one secret in the values of all."""
@@ -204,11 +210,6 @@ class CheckedProblem:
         what the path shows."""
         return self.record.channels[self.asked[0]].situation if self.tells_state else self.path
 
-    @property
-    def num_moves(self) -> int:
-        """How many moves there are at most times."""
-        return len(self.at(min(1, self.horizon)).chance)
-
     def at(self, time: int) -> Moves:
         """The moves that arrive at a time."""
         key = tuple(int(one.at[min(time, self.horizon)]) for one in self.observers)
@@ -216,20 +217,20 @@ class CheckedProblem:
             key = tuple(int(one.at[min(1, self.horizon)]) for one in self.observers)
         if key not in self._kept:
             row, target, events, chance = self.columns(time)
-            degree = np.bincount(row // self.actions, minlength=self.size)
             if len(self._kept) >= _MOST_TABLES:
                 del self._kept[next(iter(self._kept))]
-            begin = np.cumsum(degree) - degree
-            self._kept[key] = Moves(row, target, events, _product(chance), degree, begin)
+            self._kept[key] = self._moves(row, target, events, _product(chance))
         return self._kept[key]
 
     @cached_property
     def unseen(self) -> Moves:
         """The moves of all times without what is seen: event 0 stands for all events."""
         row, moves = self._row, self.record.moves
+        return self._moves(row, moves.column, (0 * row,) * len(self.observers), moves.chance)
+
+    def _moves(self, row: Numbers, target: Numbers, events: Columns, chance: np.ndarray) -> Moves:
         degree = np.bincount(row // self.actions, minlength=self.size)
-        events = (0 * row,) * len(self.observers)
-        return Moves(row, moves.column, events, moves.chance, degree, np.cumsum(degree) - degree)
+        return Moves(row, target, events, chance, degree, np.cumsum(degree) - degree)
 
     def seen_of_states(self, time: int) -> Float[np.ndarray, "S O"] | None:
         """`b(o|s)` of the state that is reached at a time; None where what is seen depends on more, or on several observers."""

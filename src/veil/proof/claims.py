@@ -84,31 +84,13 @@ class ProvenChannel:
     sampled: Sampled | None = None
 
     @property
-    def likely(self) -> tuple[float, float]:
-        """Between which bits it lies with confidence: the proven bounds, or closer ones."""
-        if self.sampled is None:
-            return self.lower, self.upper
-        return max(self.lower, self.sampled.lower), min(self.upper, self.sampled.upper)
-
-    @property
     def met(self) -> bool:
         """Whether the policy is proven to keep the bounds, without a tolerance."""
-        return self._within(self.lower, self.upper)
+        return self.keeps(self.lower, self.upper)
 
-    @property
-    def likely_met(self) -> bool:
-        """Whether it keeps the bounds with confidence."""
-        return self._within(*self.likely)
-
-    def _within(self, lower: float, upper: float) -> bool:
-        low, high = 0.0 if self.min is None else self.min, float("inf") if self.max is None else self.max
-        return low <= lower and upper <= high
-
-    @property
-    def text(self) -> str:
-        """The bounds in words, in full; empty where there is none."""
-        given = (("≥", self.min), ("≤", self.max))
-        return " and ".join(f"H({self.name}) {sign} {float(bound)!r}" for sign, bound in given if bound is not None)
+    def keeps(self, lower: float, upper: float) -> bool:
+        """Whether bits between two numbers are within the bounds."""
+        return (self.min or 0.0) <= lower and (self.max is None or upper <= self.max)
 
 
 @dataclass(frozen=True, eq=False)

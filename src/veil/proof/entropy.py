@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.logs import log2_or_zero
+from ..common.plain_logs import log2_or_zero
 from .arithmetic import UNIT, group
 
 

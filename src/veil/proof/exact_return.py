@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from ..common.exact import Interval, bits_for, discounted, mean, proportions, scaled, whole_numbers
 from .arithmetic import group
-from .checked_policy import CheckedPolicy
+from .checked_policy import CheckedPolicy, Entries, Taken, some
 from .checked_problem import CheckedProblem, Paid
 
 _MOST_MOVES = 200_000  # of all steps together, about half a second
@@ -34,14 +34,12 @@ def exact_return(
 
 
 class _Step(NamedTuple):
-    """One decision: the distinct x before it with their choices; each move that is taken with its entry, its choice, and the
-    number of what it leads to."""
+    """One decision: the distinct x before it with their choices; the moves that are taken, and the number of what each leads
+    to."""
 
     x: Int[np.ndarray, " n"]
     choices: Float[np.ndarray, "n A"]
-    entry: Int[np.ndarray, " m"]
-    move: Int[np.ndarray, " m"]
-    choice: Int[np.ndarray, " m"]
+    taken: Taken
     number: Int[np.ndarray, " m"]
 
 
@@ -55,10 +53,9 @@ class _ExactReturn:
         self.chances: _Chances | None = None
 
     def bounds(self) -> tuple[Fraction, Fraction] | None:
-        x, events, _ = self.problem.start
-        memory, z = self.policy.remembers(0, x, x, x, events), self.problem.settled(0, x, 0 * x)
-        index, first = group(memory, x, z)
-        reached = self._steps(memory[index], x[index], z[index])
+        starts, _ = self.policy.begin()
+        index, first = group(*starts)
+        reached = self._steps(some(starts, index))
         if reached is None:
             return None
         steps, last = reached
@@ -69,29 +66,21 @@ class _ExactReturn:
         low, high = mean(self._start_weights(), [values[number] for number in first.tolist()])
         return Fraction(low, 2**self.bits), Fraction(high, 2**self.bits)
 
-    def _steps(
-        self, memory: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"], z: Int[np.ndarray, " n"]
-    ) -> tuple[list[_Step], Int[np.ndarray, " n"]] | None:
+    def _steps(self, entries: Entries) -> tuple[list[_Step], Int[np.ndarray, " n"]] | None:
         """The steps from the starts on, and the x at the end."""
         problem, policy, steps, count = self.problem, self.policy, list[_Step](), 0
         for time in range(problem.horizon):
             moves = problem.at(time + 1)
-            count += policy.nodes * int(moves.degree[x].sum())
+            count += policy.nodes * int(moves.degree[entries.x].sum())
             if count > _MOST_MOVES:
                 return None
-            choices = policy.choices(time, memory, x, z)
-            entry, move = (np.repeat(part, policy.nodes) for part in moves.of(x))
-            node = np.tile(np.arange(policy.nodes), len(move) // policy.nodes)
-            choice = moves.row[move] % problem.actions * policy.nodes + node
-            kept = np.flatnonzero(choices[entry, choice])
-            entry, move, node, choice = entry[kept], move[kept], node[kept], choice[kept]
-            y, events = moves.target[move], tuple(column[move] for column in moves.events)
-            after = policy.remembers(time + 1, memory[entry], x[entry], y, events) + node
-            value = problem.settled(time + 1, y, z[entry])
-            index, number = group(after, y, value)
-            steps.append(_Step(x, choices, entry, move, choice, number))
-            memory, x, z = after[index], y[index], value[index]
-        return steps, x
+            choices, every = policy.choices(time, *entries), policy.every(entries.x, moves)
+            taken = some(every, np.flatnonzero(choices[every.entry, every.choice]))
+            arrived, _ = policy.arrive(time + 1, entries, taken, moves)
+            index, number = group(*arrived)
+            steps.append(_Step(entries.x, choices, taken, number))
+            entries = some(arrived, index)
+        return steps, entries.x
 
     def _columns(self, time: int) -> "_Chances":
         """The factors of the moves of a time, which are the same at all times unless an observer depends on it."""
@@ -107,12 +96,12 @@ class _ExactReturn:
         """The values before a step, from those after it."""
         discount, actions = Fraction(self.paid.discount), self.problem.actions
         places: dict[tuple[int, int], list[int]] = {}
-        for place, key in enumerate(zip(step.entry.tolist(), step.choice.tolist(), strict=True)):
+        for place, key in enumerate(zip(step.taken.entry.tolist(), step.taken.choice.tolist(), strict=True)):
             places.setdefault(key, []).append(place)
         scores: list[dict[int, Interval]] = [{} for _ in step.x]
         for (entry, choice), taken in places.items():
             x, action = int(step.x[entry]), choice // self.policy.nodes
-            weights = self._weights(chances, x * actions + action, int(step.move[taken[0]]))
+            weights = self._weights(chances, x * actions + action, int(step.taken.move[taken[0]]))
             after = mean(weights, [values[number] for number in step.number[taken].tolist()])
             paid = scaled(float(rewards[x, action]), self.bits)
             scores[entry][choice] = discounted(paid, discount, after)

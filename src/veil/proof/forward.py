@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.errors import TooLargeError
-from ..common.logs import log2_of_count, log2_or_zero
 from ..common.pace import Pace, Watch
+from ..common.plain_logs import log2_of_count, log2_or_zero
 from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group
-from .checked_policy import CheckedPolicy
+from .checked_policy import CheckedPolicy, Entries, some
 from .checked_problem import CheckedProblem, Moves, Paid
 from .entropy import Entropy, conditional_entropy
 from .merging import merge_histories
@@ -45,8 +45,8 @@ class Sum:
 class ForwardPass:
     """Weights `P(history, memory of the agent, x, z)` of a policy, moved forward one step at a time.
 
-    One entry for each combination with a positive weight: columns `history` (numbered from 0 without gaps, in order),
-    `memory`, `x`, `z` and `mass`. With `apart=False` all histories are one, and the pass is the law of (memory, x, z).
+    One entry for each combination with a positive weight: `history` (numbered from 0 without gaps, in order),
+    `entries` (memory, x, z) and `mass`. With `apart=False` all histories are one, and the pass is the law of (memory, x, z).
 
     `roundings` counts the roundings behind the worst weight, `most_in_a_step` those of one step, `defect` is ρ of all rows
     used. The events of a history are those of the observer of the first channel asked about, and the policy may act on more.
@@ -83,18 +83,18 @@ class ForwardPass:
         self.sums, self.is_ahead = [Sum(paid) for paid in problem.paid], False
         # A memory that is not drawn follows from path and events.
         self.tells, self.terms = problem.tells_state and policy.nodes == 1, list[Entropy]()
-        x, events, mass = problem.start
-        memory, z = policy.remembers(0, x, x, x, events), self._value(0, x, np.zeros_like(x))
-        self._store(events[self.watched] if apart else 0 * x, memory, x, z, mass)
+        entries, events = policy.begin()
+        self._store(events[self.watched] if apart else 0 * entries.x, self._followed(entries), problem.start[2])
 
     def enter(self, law: "ForwardPass", *, reveal: bool) -> None:
         """Begin at the time of another pass: the observer is told (memory, x, z), or forgets all that it has seen."""
         self.roundings, self.defect = law.roundings, law.defect
-        self._store(np.arange(len(law.x)) * reveal, law.memory, law.x, law.z, law.mass)
+        self._store(np.arange(len(law.mass)) * reveal, law.entries, law.mass)
 
     def reveal(self, *, value: bool) -> None:
         """Tell the observer the agent's memory and x, and the value of the secret if asked."""
-        self.history = group(self.history, self.memory, self.x, self.z * value)[1]
+        memory, x, z = self.entries
+        self.history = group(self.history, memory, x, z * value)[1]
 
     def step(self, time: int) -> None:
         """One decision and the moves that follow.
@@ -103,12 +103,13 @@ class ForwardPass:
         """
         problem, nodes = self.problem, self.policy.nodes
         settled = problem.path is None and problem.each is None  # else z is no value that a policy may act on
-        choices = self.policy.choices(time, self.memory, self.x, self.z * settled)
+        memory, x, z = self.entries
+        choices = self.policy.choices(time, memory, x, z * settled)
         self.defect = max(self.defect, defect_of(choices.sum(axis=1), choices.shape[1], "policy"))
         for one in self.sums:
-            one.pay(time, self.mass, self.x, choices, nodes)
+            one.pay(time, self.mass, x, choices, nodes)
         moves = problem.at(time + 1) if self.apart or self.policy.hears else problem.unseen
-        count = nodes * int(moves.degree[self.x].sum())
+        count = nodes * int(moves.degree[x].sum())
         if count > self.most_moves:
             raise TooLargeError(
                 f"the observation tree has {count:,} branches at time {time + 1}, expected at most {self.most_moves:,}"
@@ -118,49 +119,46 @@ class ForwardPass:
 
     def _move(self, time: int, choices: Float[np.ndarray, "n c"], moves: Moves) -> None:
         """The moves that follow a decision."""
-        problem, nodes = self.problem, self.policy.nodes
-        position, move = (np.repeat(part, nodes) for part in moves.of(self.x))
-        node = np.tile(np.arange(nodes), len(move) // nodes)
-        share = choices[position, moves.row[move] % problem.actions * nodes + node]
-        mass = self.mass[position] * (share * moves.chance[move])
+        problem, every = self.problem, self.policy.every(self.entries.x, moves)
+        share = choices[every.entry, every.choice]
+        mass = self.mass[every.entry] * (share * moves.chance[every.move])
         kept = np.flatnonzero(mass >= self.below)
         self.lost += 1.01 * (np.count_nonzero(share) - len(kept)) * self.below
-        position, move, node = position[kept], move[kept], node[kept]
-        x, events = moves.target[move], tuple(column[move] for column in moves.events)
-        memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, events) + node
-        history = self.history[position] if self.apart else 0 * x
+        taken, mass = some(every, kept), mass[kept]
+        arrived, events = self.policy.arrive(time + 1, self.entries, taken, moves)
+        history = self.history[taken.entry] if self.apart else 0 * arrived.x
         if self.apart and not self.is_ahead:
             history = history * problem.num_events[self.watched] + events[self.watched]
         self.roundings += 3 + problem.products
         if self.apart and self.tells:
-            self.terms.append(conditional_entropy(mass[kept], position, history, memory, x))
-        self._store(history, memory, x, self._value(time + 1, x, self.z[position]), mass[kept])
+            self.terms.append(conditional_entropy(mass, taken.entry, history, arrived.memory, arrived.x))
+        self._store(history, self._followed(arrived), mass)
         if self.apart and self.merge:
             self._merge()
 
-    def _value(self, time: int, x: Int[np.ndarray, " n"], z: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-        """The value of the secret in x, z before; of a path that does not tell x, a number for all of it so far."""
+    def _followed(self, entries: Entries) -> Entries:
+        """Entries with what is followed of the secret: of a path that does not tell x, a number for all of it so far."""
+        memory, x, z = entries
         if self.is_ahead and self.problem.each is not None:
-            return z | (self.problem.each.value[x] == 1)
-        if self.problem.path is None or self.tells or not self.apart:
-            return self.problem.settled(time, x, z)
-        return group(z, self.problem.path[x])[1]
+            z = z | (self.problem.each.value[x] == 1)
+        elif self.apart and not self.tells and self.problem.path is not None:
+            z = group(z, self.problem.path[x])[1]
+        return Entries(memory, x, z)
 
-    def _store(self, history: Int[np.ndarray, " n"], *columns: np.ndarray) -> None:
+    def _store(self, history: Int[np.ndarray, " n"], entries: Entries, mass: Float[np.ndarray, " n"]) -> None:
         """Add up the masses of equal (history, memory, x, z)."""
-        index, number = group(history, *columns[:-1])
+        index, number = group(history, *entries)
         together = int(np.bincount(number, minlength=1).max())
         self.most_in_a_step = max(self.most_in_a_step, 2 + self.problem.products + together)
         self.roundings += together - 1
-        self.memory, self.x, self.z = (column[index] for column in columns[:-1])
-        self.mass = np.bincount(number, columns[-1], len(index))
+        self.entries, self.mass = some(entries, index), np.bincount(number, mass, len(index))
         self.history = np.cumsum(np.diff(history[index], prepend=-1) != 0) - 1
 
     def _merge(self) -> None:
-        code = group(self.memory, self.x, self.z)[1]
+        code = group(*self.entries)[1]
         history, charge = merge_histories(self.history, code, self.mass, self.merge, self.relative_error())
         self.charged += charge
-        self._store(history, self.memory, self.x, self.z, self.mass)
+        self._store(history, self.entries, self.mass)
 
     def relative_error(self) -> float:
         """η: a bound on the relative error of a weight, from roundings and from rows that do not sum to one."""
@@ -169,7 +167,8 @@ class ForwardPass:
     def bits(self) -> tuple[float, float]:
         """Proven lower and upper bounds on `H(Z | history)`, or on the entropy of the path."""
         problem = self.problem
-        value = group(self.memory, self.x)[1] if self.tells else self.z
+        memory, x, z = self.entries
+        value = group(memory, x)[1] if self.tells else z
         most = problem.values if problem.path is None else None
         last = conditional_entropy(self.mass, value, self.history, most=most)
         return self._bounds([*self.terms, last], problem.most_bits)
@@ -178,12 +177,13 @@ class ForwardPass:
         """The same for the value at a time of a secret that has one at every time."""
         each, law = self.problem.each, copy.copy(self)
         assert each is not None
-        value, most = each.value[self.x], log2_of_count(each.values) * (1 + 4 * UNIT)
+        value, most = each.value[self.entries.x], log2_of_count(each.values) * (1 + 4 * UNIT)
         if each.ahead:
-            law.is_ahead, law.sums, law.merge, law.z = True, [], 0, (value == 1).astype(np.int64)
+            law.is_ahead, law.sums, law.merge = True, [], 0
+            law.entries = self.entries._replace(z=(value == 1).astype(np.int64))
             for step in range(time, min(time + each.ahead, self.problem.horizon)):
                 law.step(step)
-            value = law.z
+            value = law.entries.z
         return law._bounds([conditional_entropy(law.mass, value, law.history, most=each.values)], most)
 
     def _bounds(self, terms: list[Entropy], most: float) -> tuple[float, float]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.logs import log2_of_count, log2_or_zero
+from ..common.plain_logs import log2_of_count, log2_or_zero
 from .arithmetic import UNIT, group
 
 # Beliefs are rounded to multiples of the smallest of these that leaves few enough clusters.

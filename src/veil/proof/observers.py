@@ -255,7 +255,7 @@ class _Search:
         """A forecast of the verifier's induction against an observer with so many nodes a layer."""
         problem = self.problem
         carried = problem.values if problem.secret_time < problem.horizon else 1
-        return _INDUCTION_SECONDS * problem.horizon * problem.num_moves * nodes * carried
+        return _INDUCTION_SECONDS * problem.horizon * len(problem.at(min(1, problem.horizon)).chance) * nodes * carried
 
 
 def _even_odds(problem: CheckedProblem) -> ObserverRule:

@@ -52,15 +52,21 @@ def best_observers(
         clock = Clock(0.0)  # interrupted: one pair alone has a bound without any time
     except (TooLargeError, InputError, CertificateError):
         pass  # one pair alone has a bound in any case
-    best: ObserverBound | None = None
+    best = _best_of_one(problem, hidden, asked, clock, alone)
+    best = replace(best, interrupted=interrupted or best.interrupted)
+    return best if len(hide) == 1 and not kept else replace(best, known=None)
+
+
+def _best_of_one(
+    problem: Problem, hidden: tuple[int, ...], asked: Asked, clock: Clock, game: GameBounds | None
+) -> ObserverBound:
+    """The smallest bound that the observer of one pair alone proves; `interrupted` where any of the searches was."""
+    found = list[ObserverBound]()
     for number, channel in enumerate(hidden):
         own = clock.share(1 / (len(hidden) - number))
-        found = best_observer(problem, asked, own, alone, channel=channel)
-        interrupted = interrupted or found.interrupted
-        best = found if best is None or found.upper < best.upper else best
-    assert best is not None
-    best = replace(best, interrupted=interrupted)
-    return best if len(hide) == 1 and not kept else replace(best, known=None)
+        found.append(best_observer(problem, asked, own, game, channel=channel))
+    best = min(found, key=lambda one: one.upper)
+    return replace(best, interrupted=any(one.interrupted for one in found))
 
 
 def _is_played(problem: Problem, names: tuple[str, ...]) -> bool:

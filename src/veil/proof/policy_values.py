@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +13,7 @@ from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import FLOOR, TINY, UNIT, discount_power, gamma, require
 from .backward import continuation_values
-from .checked_policy import CheckedPolicy, read_policy
+from .checked_policy import read_policy
 from .checked_problem import Bounds, CheckedProblem
 from .claims import Register
 from .exact_return import exact_return
@@ -80,18 +81,33 @@ def policy_values(
 
     **Raises:** `CertificateError` where the window, the policy or the values are not valid; `TooLargeError`, `OutOfTime`.
     """
-    horizon, (left, right) = problem.horizon, window
     time = problem.horizon if problem.each is not None else problem.secret_time
-    require(-1 <= left <= time <= right, f"window: {window} is not around the secret")
-    if problem.each is not None:
-        found = quantities_of(problem, policy, values, bounds, clock) if quantities else ()
-        ways = (left, prune, merge, goal, most_moves)
-        return PolicyValues(
-            *(_bits_at_every_time(problem, policy, ways, clock) if bits else (0.0, problem.most_bits)), found
-        )
-    if not bits:
-        found = quantities_of(problem, policy, values, bounds, clock) if quantities else ()
-        return PolicyValues(0.0, problem.most_bits, found)
+    require(-1 <= window[0] <= time <= window[1], f"window: {window} is not around the secret")
+    seen = _Window(*window, prune, merge, goal, most_moves)
+    if bits and problem.each is None:
+        ends, law = _bits_in_window(problem, policy, seen, clock)
+        return PolicyValues(*ends, _quantities(law, values, bounds) if quantities else ())
+    found = quantities_of(problem, policy, values, bounds, clock) if quantities else ()
+    ends = _bits_at_every_time(problem, policy, seen, clock) if bits else (0.0, problem.most_bits)
+    return PolicyValues(*ends, found)
+
+
+class _Window(NamedTuple):
+    """The times whose histories are followed, and how, as in `policy_values`."""
+
+    left: int
+    right: int
+    prune: float
+    merge: int
+    goal: str
+    most_moves: int
+
+
+def _bits_in_window(
+    problem: CheckedProblem, policy: PolicyContent, seen: _Window, clock: Watch | None
+) -> tuple[tuple[float, float], ForwardPass]:
+    """Bounds on the opacity, and the pass for the return at the end of the horizon."""
+    horizon, (left, right, prune, merge, goal, most_moves) = problem.horizon, seen
     read = read_policy(problem, *policy, since=right)
     whole = left < 0 and right > horizon and prune <= FLOOR and not merge and not problem.endless
     law = ForwardPass(problem, read, clock, most_moves, apart=whole)
@@ -108,21 +124,29 @@ def policy_values(
             inside.step(time)
         if right <= horizon and goal == "opaque":  # a policy that acts on the value later may give it away with x
             inside.reveal(value=read.used_value >= right)
-    lower, upper = inside.bits()
-    if left >= 0 or right <= horizon:  # an observer who is told more bounds from below only, one who forgets from above
-        is_upper = goal == "transparent" and problem.path is None  # of a path the window holds only its last part
-        lower, upper = (lower if goal == "opaque" else 0.0, upper if is_upper else problem.most_bits)
-    if problem.untimed:  # one with a clock, whose events are followed, may know more
-        upper = problem.most_bits
-    return PolicyValues(lower, upper, _quantities(problem, read, law, values, bounds) if quantities else ())
+    return _limited(problem, seen, inside.bits()), law
+
+
+def _limited(problem: CheckedProblem, seen: _Window, bits: tuple[float, float]) -> tuple[float, float]:
+    """What bounds on the bits of an observer in a window say of the observer of the problem."""
+    lower, upper = bits
+    if (
+        seen.left >= 0 or seen.right <= problem.horizon
+    ):  # who is told more bounds from below only, who forgets from above
+        is_upper = seen.goal == "transparent" and problem.path is None  # of a path the window holds only its last part
+        lower, upper = (lower if seen.goal == "opaque" else 0.0, upper if is_upper else problem.most_bits)
+    return (
+        lower,
+        problem.most_bits if problem.untimed else upper,
+    )  # one with a clock, whose events are followed, may know more
 
 
 def _bits_at_every_time(
-    problem: CheckedProblem, policy: PolicyContent, ways: tuple[int, float, int, str, int], clock: Watch | None
+    problem: CheckedProblem, policy: PolicyContent, seen: _Window, clock: Watch | None
 ) -> tuple[float, float]:
     """Bounds on `Σ_t w_t H(Z_t | Y_0:t)`: by all histories, or at each time t by those since time t − left, at which the
     observer is told (memory, x), or forgets all that it has seen."""
-    left, prune, merge, goal, most_moves = ways
+    left, _, prune, merge, goal, most_moves = seen
     each, read, terms = problem.each, read_policy(problem, *policy), list[tuple[float, float]]()
     assert each is not None
     first = problem.horizon if left < 0 else left
@@ -159,17 +183,12 @@ def quantities_of(
     law = ForwardPass(problem, read, clock, MOST_MOVES, apart=False)
     for time in range(problem.horizon):
         law.step(time)
-    return _quantities(problem, read, law, values, bounds)
+    return _quantities(law, values, bounds)
 
 
-def _quantities(
-    problem: CheckedProblem,
-    policy: CheckedPolicy,
-    law: ForwardPass,
-    values: Float[np.ndarray, "2 N"] | None,
-    bounds: Bounds,
-) -> tuple[ProvenValue, ...]:
+def _quantities(law: ForwardPass, values: Float[np.ndarray, "2 N"] | None, bounds: Bounds) -> tuple[ProvenValue, ...]:
     """All quantities with bounds on their errors, from a pass at time T, which goes on where an infinite sum does."""
+    problem, policy = law.problem, law.policy
     earned = problem.paid[0]
     steps, last, tail = problem.horizon, earned.terminal, 0.0
     law.apart = False
@@ -183,29 +202,23 @@ def _quantities(
         require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent that does not know the"
                 " model cannot continue optimally")  # fmt: skip
         last, tail = continuation_values(problem, values)
-    wanted = bounds or (None,) * len(law.sums)
-    own = _proven(law, policy, law.sums[0], wanted[0], last, steps, tail)
-    others = tuple(
-        _proven(law, policy, one, bound, one.paid.terminal, steps, 0.0)
-        for one, bound in zip(law.sums[1:], wanted[1:], strict=True)
-    )
-    return (own, *others)
+    ends = [(last, tail), *((one.terminal, 0.0) for one in problem.paid[1:])]
+    parts = zip(law.sums, bounds or (None,) * len(law.sums), ends, strict=True)
+    return tuple(_proven(law, one, bound, end, steps) for one, bound, end in parts)
 
 
 def _proven(
     law: ForwardPass,
-    policy: CheckedPolicy,
     found: Sum,
     bound: float | None,
-    last: Float[np.ndarray, " N"],
+    end: tuple[Float[np.ndarray, " N"], float],
     steps: int,
-    tail: float,
 ) -> ProvenValue:
-    """One quantity after so many steps, when x pays `last`, and what comes later at most `tail`."""
-    paid, problem = found.paid, law.problem
+    """One quantity after so many steps; `end`: what x then pays, and what comes later at most."""
+    paid, problem, (last, tail) = found.paid, law.problem, end
     power, missed = discount_power(paid.discount, steps)
     left_out = found.left_out + missed + len(law.mass) * TINY
-    ends = (law.mass * power * last[law.x]).tolist()
+    ends = (law.mass * power * last[law.entries.x]).tolist()
     weighted = found.weighted + (steps + 1) * math.fsum(map(abs, ends))  # what is paid at t went through t + 1 steps
     largest = (np.abs(paid.reward).max() + np.abs(last).max()) * (steps + 1)
     error = (gamma(law.most_in_a_step + 12) + 4.04 * law.defect) * weighted
@@ -217,7 +230,7 @@ def _proven(
     )
     if bound is not None and not met:
         if low < Fraction(bound) <= high if paid.sign > 0 else low <= Fraction(bound) < high:
-            low, high = exact_return(problem, policy, paid) or (low, high)
+            low, high = exact_return(problem, law.policy, paid) or (low, high)
         met = low >= Fraction(bound) if paid.sign > 0 else high <= Fraction(bound)
     expected = float(min(max(middle, low), high))
     within = max(high - Fraction(expected), Fraction(expected) - low)

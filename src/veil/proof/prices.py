@@ -5,8 +5,9 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float, Int
 
-from .arithmetic import TINY, discount_power
+from .arithmetic import TINY, discount_power, require
 from .checked_problem import Bounds, CheckedProblem, Paid
+from .reading import is_finite
 
 
 class Lagrangian:
@@ -60,3 +61,16 @@ class Lagrangian:
         power, missed = discount_power(one.discount, time)
         self.left_out += missed * abs(self.parts[number][0]) * self.earned[number]
         return power
+
+
+def checked_prices(
+    problem: CheckedProblem, prices: tuple[float, ...], bounds: Bounds, exponent: int, what: str
+) -> tuple[float, ...]:
+    """The prices of a bound, each of which is one of a constraint: times the largest reward at most `2^exponent`."""
+    require(len(prices) == len(bounds) == len(problem.paid), f"{what}: its prices are not one for each quantity")
+    for price, threshold, one in zip(prices, bounds, problem.paid, strict=True):
+        right = is_finite(price) and 0 <= price * max(1.0, one.largest) <= 2.0**exponent
+        words = f"{what}: its price is {price!r}, expected a number from 0 to 2^{exponent} over the largest reward"
+        require(right, words)
+        require(threshold is not None or price == 0, f"{what}: there is a price, and no bound for it")
+    return tuple(map(float, prices))

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from ..common.errors import CertificateError
-from .arithmetic import require
+from .arithmetic import entries_of, require
 from .reading import is_finite, read_floats, read_integers
 
 FORM = "veil-record-1"
@@ -41,9 +41,7 @@ class Rows:
 
     def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
         """All entries of some rows: the position among these, and the number of the entry."""
-        count = self.degree[rows]
-        position = np.repeat(np.arange(len(rows)), count)
-        return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.ends[rows], count)
+        return entries_of(rows, self.ends, self.degree)
 
     @cached_property
     def sums(self) -> Float[np.ndarray, " n"]:

@@ -18,10 +18,10 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.errors import TooLargeError
-from ..common.logs import log2_or_zero, natural_log
 from ..common.pace import Watch
+from ..common.plain_logs import log2_or_zero, natural_log
 from .arithmetic import UNIT, defect_of, gamma, group, require
-from .checked_policy import CheckedPolicy, read_policy
+from .checked_policy import CheckedPolicy, Entries, Taken, read_policy, some
 from .checked_problem import CheckedProblem
 from .forward import MOST_MOVES
 from .policy_values import PolicyContent
@@ -103,7 +103,7 @@ class Sampler:
         # probabilities differ from those by true ones with a probability of at most the same.
         self.error = 8 * eta * (self.most_bits + 2) + 1e-12
         self._steps: list[_Step] | None = None
-        self._last: tuple[np.ndarray, ...] = ()
+        self._last: Entries | None = None
 
     def range(self, number: int) -> tuple[float, float]:
         """The least and the most that a run can pay of a quantity."""
@@ -136,10 +136,8 @@ class Sampler:
         """So many draws of what a run pays of each quantity. **Raises:** `OutOfTime`."""
         problem, policy = self.problem, self.policy
         require(not problem.endless, "sequences: the return is over an infinite horizon")
-        x, events, mass = problem.start
-        drawn = _drawn(np.cumsum(mass), np.zeros(count), np.full(count, mass.sum()), random)
-        x, seen = x[drawn], tuple(column[drawn] for column in events)
-        memory, z = policy.remembers(0, x, x, x, seen), problem.settled(0, x, 0 * x)
+        starts, _ = policy.begin()
+        entries = some(starts, _drawn_starts(problem, count, random))
         sums, totals, known = np.zeros((len(problem.paid), count)), np.zeros(0), None
         for time in range(problem.horizon):
             if clock:
@@ -148,31 +146,26 @@ class Sampler:
             if moves is not known:
                 known = moves
                 totals = np.append(0.0, np.cumsum(known.chance))
-            choices = policy.choices(time, memory, x, z if problem.path is None else 0 * z)
+            choices = policy.choices(time, *entries)
             defect_of(choices.sum(axis=1), choices.shape[1], "policy")
-            ends = np.cumsum(choices, axis=1)
-            choice = (ends <= random.random(count)[:, None] * ends[:, -1:]).sum(axis=1)
-            action, node = np.divmod(np.minimum(choice, choices.shape[1] - 1), policy.nodes)
+            choice = _drawn_columns(choices, random)
+            action = choice // policy.nodes
             for k, one in enumerate(problem.paid):
-                sums[k] += one.discount**time * one.given[0][x, action]
-            row = x * problem.actions + action
+                sums[k] += one.discount**time * one.given[0][entries.x, action]
+            row = entries.x * problem.actions + action
             begin, end = np.searchsorted(moves.row, [row, row + 1])
             move = np.clip(_drawn(totals[1:], totals[begin], totals[end], random), begin, end - 1)
-            y, seen = moves.target[move], tuple(column[move] for column in moves.events)
-            memory = policy.remembers(time + 1, memory, x, y, seen) + node
-            x, z = y, problem.settled(time + 1, y, z)
+            entries, _ = policy.arrive(time + 1, entries, Taken(np.arange(count), move, choice), moves)
         for k, one in enumerate(problem.paid):
-            sums[k] += one.discount**problem.horizon * one.given[1][x]
+            sums[k] += one.discount**problem.horizon * one.given[1][entries.x]
         return sums
 
     def _run(self, size: int, random: np.random.Generator, clock: Watch | None) -> Float[np.ndarray, " n"]:
         """The entropy that is left after each of some sequences."""
         problem = self.problem
-        x, events, mass = problem.start
-        memory, z = self.policy.remembers(0, x, x, x, events), problem.settled(0, x, 0 * x)
-        index, number = group(memory, x, z)
-        entries, event = (memory[index], x[index], z[index]), events[self.watched]
-        drawn = _drawn(np.cumsum(mass), np.zeros(size), np.full(size, mass.sum()), random)
+        starts, events = self.policy.begin()
+        index, number = group(*starts)
+        event, mass, drawn = events[self.watched], problem.start[2], _drawn_starts(problem, size, random)
         at, seen = number[drawn], event[drawn]
         message = np.zeros((len(index), size))
         for one in np.unique(seen):
@@ -180,16 +173,17 @@ class Sampler:
             message[:, seen == one] = weights[:, None]
         message /= message.sum(axis=0)
         spent, found = None if problem.path is None else np.zeros_like(message), np.zeros(size)
-        for time, step in enumerate(self._walk(entries)):
+        for time, step in enumerate(self._walk(some(starts, index))):
             if clock:
                 clock.check()
             found += self._now(time, message, step.x)
             at, seen = _moved(step, at, random)
             message, spent = _filtered(step, seen, message, spent)
+        assert self._last is not None
         if problem.each is not None:
-            return found + self._now(problem.horizon, message, self._last[1])
+            return found + self._now(problem.horizon, message, self._last.x)
         if spent is None:
-            return _entropies(message, problem.value_of(problem.asked[0], self._last[2]))
+            return _entropies(message, problem.value_of(problem.asked[0], self._last.z))
         return (message * (spent - log2_or_zero(message))).sum(axis=0)
 
     def _now(self, time: int, message: np.ndarray, x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " B"] | float:
@@ -199,7 +193,7 @@ class Sampler:
             0.0 if each is None or not each.weights[time] else each.weights[time] * _entropies(message, each.value[x])
         )
 
-    def _walk(self, entries: tuple[np.ndarray, ...]) -> Iterator[_Step]:
+    def _walk(self, entries: Entries) -> Iterator[_Step]:
         """The steps, made anew for each batch unless they are small enough to be kept."""
         if self._steps is not None:
             yield from self._steps
@@ -215,35 +209,29 @@ class Sampler:
             self._steps = kept
 
 
-def _step(
-    problem: CheckedProblem, policy: CheckedPolicy, time: int, entries: tuple[np.ndarray, ...]
-) -> tuple[_Step, tuple[np.ndarray, ...]]:
+def _step(problem: CheckedProblem, policy: CheckedPolicy, time: int, entries: Entries) -> tuple[_Step, Entries]:
     """The moves from some entries, and the entries that they lead to."""
-    (memory, x, z), nodes, shown = entries, policy.nodes, None if policy.hears else problem.seen_of_states(time + 1)
+    shown = None if policy.hears else problem.seen_of_states(time + 1)
     moves = problem.at(time + 1) if shown is None else problem.unseen
-    if nodes * int(moves.degree[x].sum()) > MOST_MOVES:
+    if policy.nodes * int(moves.degree[entries.x].sum()) > MOST_MOVES:
         raise TooLargeError(f"a step of the policy has more than {MOST_MOVES:,} moves at time {time}")
-    choices = policy.choices(time, memory, x, z if problem.path is None else 0 * z)
+    choices, every = policy.choices(time, *entries), policy.every(entries.x, moves)
     defect_of(choices.sum(axis=1), choices.shape[1], "policy")
-    position, move = (np.repeat(part, nodes) for part in moves.of(x))
-    node = np.tile(np.arange(nodes), len(move) // nodes)
-    chance = choices[position, moves.row[move] % problem.actions * nodes + node] * moves.chance[move]
-    taken = np.flatnonzero(chance > 0)
-    position, move, node, chance = (one[taken] for one in (position, move, node, chance))
-    y, events = moves.target[move], tuple(column[move] for column in moves.events)
-    after = policy.remembers(time + 1, memory[position], x[position], y, events) + node
-    value = problem.settled(time + 1, y, z[position])
-    index, number = group(after, y, value)
+    chance = choices[every.entry, every.choice] * moves.chance[every.move]
+    kept = np.flatnonzero(chance > 0)
+    taken, chance = some(every, kept), chance[kept]
+    arrived, events = policy.arrive(time + 1, entries, taken, moves)
+    index, number = group(*arrived)
+    after = some(arrived, index)
     watched = events[problem.place[problem.asked[0]]]
-    shown = None if shown is None else shown[problem.state[y[index]]]
+    shown = None if shown is None else shown[problem.state[after.x]]
     tables = dict[int, sp.csr_array]()
     order = np.argsort(watched, kind="stable")
     kinds, begins = np.unique(watched[order], return_index=True)
     for kind, part in zip(kinds.tolist(), np.split(order, begins[1:]), strict=True):
-        shape = len(index), len(x)
-        tables[kind] = sp.csr_array((chance[part], (number[part], position[part])), shape=shape)
-    step = _Step(position, number, watched, np.cumsum(chance), tables, len(index), x, shown)
-    return step, (after[index], y[index], value[index])
+        shape = len(index), len(entries.x)
+        tables[kind] = sp.csr_array((chance[part], (number[part], taken.entry[part])), shape=shape)
+    return _Step(taken.entry, number, watched, np.cumsum(chance), tables, len(index), entries.x, shown), after
 
 
 def _drawn(
@@ -252,6 +240,19 @@ def _drawn(
     """For each draw an entry by its weight, of those between two running sums of the weights."""
     found = np.searchsorted(ends, low + random.random(len(low)) * (high - low), side="right")
     return np.minimum(found, len(ends) - 1)
+
+
+def _drawn_starts(problem: CheckedProblem, count: int, random: np.random.Generator) -> Int[np.ndarray, " n"]:
+    """A start for each of some runs."""
+    mass = problem.start[2]
+    return _drawn(np.cumsum(mass), np.zeros(count), np.full(count, mass.sum()), random)
+
+
+def _drawn_columns(rows: Float[np.ndarray, "n k"], random: np.random.Generator) -> Int[np.ndarray, " n"]:
+    """For each row a column by its weight."""
+    ends = np.cumsum(rows, axis=1)
+    found = (ends <= random.random(len(ends))[:, None] * ends[:, -1:]).sum(axis=1)
+    return np.minimum(found, rows.shape[1] - 1)
 
 
 def _moved(step: _Step, at: Int[np.ndarray, " n"], random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from ..common.errors import CertificateError
 from ..common.rounding import lower_text, rounded_down, upper_text
 from .arithmetic import require
-from .certificate import CONFIDENCE, Certificate
+from .certificate import CONFIDENCE, Certificate, likely_bits
 from .claims import ProvenQuantity
 from .reading import is_finite
 from .record import Record
@@ -116,12 +116,15 @@ def _channel_words(claim: Certificate) -> list[str]:
     """What is claimed of the bounds of channels."""
     found = []
     for one in claim.channels:
-        if not one.text:
+        given = [(sign, bound) for sign, bound in (("≥", one.min), ("≤", one.max)) if bound is not None]
+        if not given:
             continue
-        drawn = one.likely_met and not one.met
-        lower, upper = one.likely if drawn else (one.lower, one.upper)
+        text = " and ".join(f"H({one.name}) {sign} {float(bound)!r}" for sign, bound in given)
+        met = one.keeps(*likely_bits(one))
+        drawn = met and not one.met
+        lower, upper = likely_bits(one) if drawn else (one.lower, one.upper)
         within = f"between {lower_text(lower)} and {upper_text(upper)}"
-        said = f"H({one.name}) is {within}" if one.likely_met else f"Not proven: {one.text}; it is {within}"
+        said = f"H({one.name}) is {within}" if met else f"Not proven: {text}; it is {within}"
         free = "" if one.max is None else ", a bound that the upper bound over all policies leaves out"
         found.append(f"{said} bits{f' {CONFIDENCE}' * drawn}{free}.")
     return found
