@@ -66,9 +66,9 @@ def test_false_bounds_are_refused(seed: int, tmp_path: Path):
             beliefs = mutated(rng, beliefs) if type(beliefs) is BeliefBound else beliefs
         if type(beliefs) is BeliefBound:
             by, least = 10.0 ** rng.uniform(-7, 0), expected
-            if price and beliefs.prices != claim.beliefs.prices and type(beliefs.prices) is tuple:
+            if price and type(beliefs.prices) is tuple:  # a bound at another price may be larger and true
                 least = max(
-                    (asked(seed, one)[2] for one in beliefs.prices if isinstance(one, float) and 0 < one < 99),
+                    (asked(seed, one)[2] for one in beliefs.prices[1:] if type(one) in (float, int) and 0 <= one < 99),
                     default=0.0,
                 )
             beliefs = replace(beliefs, lower=max(0.0, expected, least) + by)
@@ -79,7 +79,7 @@ def test_false_bounds_are_refused(seed: int, tmp_path: Path):
         with pytest.raises((CertificateError, TooLargeError)):
             veil.verify(told, problem, plan.policy)
         refused += 1
-        if number % 4 == 0:
+        if number % 4 == 0 and beliefs is not None:  # without beliefs nothing false is claimed, only words are wrong
             try:
                 folder = saved(tmp_path / "result", problem, plan.policy, told)
             except Exception:  # what no file can hold
