@@ -249,5 +249,6 @@ def _array(rng: random.Random, array: np.ndarray) -> Any:
         if rng.random() < 0.2:
             changed = changed - abs(by)
     elif array.dtype.kind in "iu":
-        changed[place] = rng.choice((-1, 0, 1, 2, 10**6, int(changed[place]) + 1))
+        other = rng.choice((-1, 0, 1, 2, 10**6, int(changed[place]) + 1))
+        changed[place] = np.array(other).astype(array.dtype)  # which wraps what the type cannot hold
     return changed
