@@ -478,8 +478,10 @@ def _mistaken(asked: Asked) -> None:
             same(f"mistaken {name}", one.exact, wanted)
     if found.finite_cross_entropy_bits is not None and found.finite_cross_entropy_bits.exact is not None:
         same("mistaken bits", found.finite_cross_entropy_bits.exact, bits / (1 - infinite))
-        if found.mistake.exact_bits is not None:
-            same("mistake", found.mistake.bits, math.inf if infinite > 1e-12 else bits - joint.bits, 1e-8)
+        mistake = found.mistake
+        assert mistake is not None
+        if mistake.exact_bits is not None:
+            same("mistake", mistake.bits, math.inf if infinite > 1e-12 else bits - joint.bits, 1e-8)
 
 
 def _sequence(asked: Asked, runs: Runs, place: int) -> tuple:
@@ -627,7 +629,7 @@ def _played(case: Case, acting: Acting, rng: random.Random, begin: Callable[...,
             if weight
             for a, node, p in acting.choose(time, k, path, before, (events,))
         ]
-        chances = {a: sum(p for b, _, p in steps if b == a) for a, _, _ in steps}
+        chances = {a: math.fsum(p for b, _, p in steps if b == a) for a, _, _ in steps}
         yield action, _Law(path[-1], chances)
         nodes = {n: sum(p for a, m, p in steps if (a, m) == (action, n)) / chances[action] for _, n, _ in steps}
 

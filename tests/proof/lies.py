@@ -239,7 +239,7 @@ def _array(rng: random.Random, array: np.ndarray) -> Any:
     if kind == 0:
         with np.errstate(all="ignore"):
             clean = np.nan_to_num(array, posinf=100.0, neginf=-100.0) if array.dtype.kind == "f" else array
-            clean = clean.real if clean.dtype.kind == "c" else clean  # an array may be changed more than once
+            clean = np.real(clean) if clean.dtype.kind == "c" else clean  # an array may be changed more than once
             return clean.astype(rng.choice(TYPES))
     if kind == 1:
         return array[:-1] if rng.random() < 0.5 else np.concatenate([array, array[:1]])
