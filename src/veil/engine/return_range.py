@@ -12,6 +12,7 @@ from ..common.errors import InfeasibleError
 from ..common.exact import Interval, bits_for, discounted, mean, scaled, whole_numbers
 from ..common.memo import memo
 from ..common.rounding import rounded_down
+from ..policy.tables import uniform_table
 from ..problem.model import Model
 from ..problem.problem import Problem, check_problem
 from ..problem.return_rounding import return_rounding
@@ -349,7 +350,7 @@ def averaged_table(problem: Problem, table: Float[np.ndarray, "T c A"]) -> Float
     for time, mass in enumerate(Chain(seeing, tables, stationary=False).occupancies[:-1]):
         np.add.at(found[time], hidden.cell, mass[:, None] * tables[time][row])
     found = np.where(problem.available, found, 0.0)
-    even = problem.available / problem.available.sum(axis=1, keepdims=True)
+    even = uniform_table(problem)
     always = normalised(found.sum(axis=0), even)
     result = np.stack([normalised(one, always) for one in found]) if horizon else found
     return result if len(table) > 1 or not horizon else always[None]

@@ -22,6 +22,7 @@ from ..game.pairs import TailEvents
 from ..game.responses import AgentProblem
 from ..game.solve import solve_game
 from ..policy.markov import MarkovPolicy, TimedPolicy
+from ..policy.tables import uniform_table
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .objective import Objective
@@ -122,7 +123,7 @@ def table_of_game(space: Space, problem: Problem, result: GameResult) -> Float[n
 def table_of_flows(space: Space, by_cell: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
     """The table whose policy takes each action as often as given flows of the cells of an agent that sees its state do."""
     given, problem = space.problem, space.problem.informed
-    even = problem.available / problem.available.sum(axis=1, keepdims=True)
+    even = uniform_table(problem)
     if (
         space.rows is not None and given.agent.sees_state
     ):  # the rows that are searched alone: a hundredth of all, perhaps

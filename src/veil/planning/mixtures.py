@@ -21,6 +21,7 @@ from ..engine.sequences import Posteriors
 from ..policy.lift import mixed_table
 from ..policy.memories import Mixture
 from ..policy.recall import recall
+from ..policy.tables import uniform_table
 from .exact_bits import Tree
 from .objective import Objective
 from .options import SolveOptions
@@ -163,7 +164,7 @@ def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.n
     nodes, problem = rows.register.nodes, space.problem
     cell, held = np.divmod(rows.rows[0], rows.register.size)
     chances = table.reshape(*table.shape[:2], -1, nodes)
-    even = problem.available / problem.available.sum(axis=1, keepdims=True)
+    even = uniform_table(problem)
     found = list[np.ndarray]()
     for number in range(1, nodes):
         flow = np.zeros((len(table), problem.num_cells, problem.num_actions))

@@ -21,6 +21,7 @@ from ..policy.memories import Memory, choices
 from ..policy.memory import MemoryPolicy
 from ..policy.policy import Policy
 from ..policy.recall import recall
+from ..policy.tables import uniform_table
 from ..policy.tabular import table_policy
 from ..problem.problem import Problem
 from .backend import Tables
@@ -148,8 +149,7 @@ class Space:
     def policy(self, table: Float[np.ndarray, "T C A"]) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
         """The policy of a table; raises `InputError` where a row is not a distribution."""
         if self.rows is not None:
-            whole = self.problem.available / self.problem.available.sum(axis=1, keepdims=True)
-            whole = np.tile(whole, (len(table), 1, 1))
+            whole = np.tile(uniform_table(self.problem), (len(table), 1, 1))
             whole[:, self.rows] = table
             table = whole
         rows = table[0] if self.stationary else table
