@@ -56,6 +56,14 @@ def tiny_problem(seed: int, states: int = 2, horizon: int = 2, share: float = 0.
     return problem.replace(min_return=float(least + share * (most - least)))
 
 
+@cache
+def endless() -> veil.Problem:
+    """A random problem whose return is the discounted one over an infinite horizon."""
+    problem = random_problem(2)
+    model = veil.Model(problem.model.transitions, problem.model.rewards, problem.model.initial, 0.9)
+    return problem.replace(model=model, return_over="infinite", min_return="40%")
+
+
 class Interrupting:
     """A progress report that interrupts at its n-th call, as Ctrl-C does."""
 

@@ -14,8 +14,7 @@ import pytest
 import veil
 from tests.engine.chains import on_sparse_kernel
 from tests.planning.evaluated import Evaluator
-from tests.planning.small_problems import FEW, corridor, random_problem, tiny_problem, two_sensors
-from tests.record.problems import endless
+from tests.planning.small_problems import FEW, corridor, endless, random_problem, tiny_problem, two_sensors
 from tests.study.cluster import free_port
 from veil.common.clock import UNLIMITED
 from veil.planning import device_layout

@@ -9,9 +9,16 @@ import pytest
 import veil
 from tests.engine.chains import small_case
 from tests.planning.evaluated import Evaluator
-from tests.planning.small_problems import corridor, limited, random_problem, returns_by_start, tiny_problem, two_sensors
+from tests.planning.small_problems import (
+    corridor,
+    endless,
+    limited,
+    random_problem,
+    returns_by_start,
+    tiny_problem,
+    two_sensors,
+)
 from tests.random_problems import KINDS
-from tests.record.problems import endless
 
 NAIVE = veil.Pair("naive", belief=veil.Belief("uniform", doubt=0.1))
 ENERGY = [veil.Return(max="60%", reward="energy"), veil.Probability("F s2", "20%")]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.small_problems import FEW, limited, random_problem, reaches, two_sensors
-from tests.record.problems import endless
+from tests.planning.small_problems import FEW, endless, limited, random_problem, reaches, two_sensors
 from tests.seeds import blocks
 from veil.measure.pairs import PairValue
 
