@@ -9,7 +9,6 @@ import pytest
 
 import veil
 from tests.engine.chains import (
-    central_differences,
     chain_of,
     on_sparse_kernel,
     return_and_gradient,
@@ -69,33 +68,6 @@ def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
         np.testing.assert_allclose(found, wanted, atol=1e-11)
 
 
-@looped("timed", [False, True])
-@in_blocks(5, 5, 5)
-def test_the_slope_for_ever_is_that_of_central_differences(seed: int, timed: bool):
-    problem = infinite(random_model(seed, 0.8), horizon=2)
-    shape = (2, 4, 3) if timed else (4, 3)
-    theta = np.random.default_rng(seed).normal(size=shape)
-    value, gradient = veil.measures.return_gradient(problem, theta)
-    kind = veil.TimedPolicy if timed else veil.MarkovPolicy
-
-    def at(parameters: np.ndarray) -> float:
-        return veil.expected_return(problem, kind.softmax(parameters, problem))
-
-    assert value == at(theta)
-    np.testing.assert_allclose(gradient, central_differences(at, theta, 1e-5), atol=1e-8)
-    assert np.abs(gradient).max() > 1e-3
-
-
-@pytest.mark.parametrize("agent_knows", [False, True])
-def test_for_ever_over_several_models_is_the_mean(agent_knows: bool):
-    models = [random_model(seed, 0.6, masked=False) for seed in (1, 2)]
-    problem = infinite(models, 2, veil.WhichModel([0.25, 0.75], agent_knows=agent_knows))
-    table = np.random.default_rng(0).dirichlet(np.ones(3), size=4)
-    policy = veil.MarkovPolicy(np.tile(table, (2, 1)) if agent_knows else table)
-    single = [veil.expected_return(infinite(model, 2), veil.MarkovPolicy(table)) for model in models]
-    assert veil.expected_return(problem, policy) == pytest.approx(0.25 * single[0] + 0.75 * single[1], abs=1e-13)
-
-
 # What is best
 
 
@@ -131,13 +103,6 @@ def test_a_policy_with_a_clock_plays_on_for_the_return(seed: int):
     assert veil.expected_return(problem, same) >= stationary - 1e-12
 
 
-def test_a_clock_of_no_steps_is_best_play():
-    model = random_model(1, 0.9)
-    problem = infinite(model, horizon=0)
-    found = veil.expected_return(problem, veil.TimedPolicy(np.zeros((0, 4, 3))))
-    assert found == pytest.approx(model.initial @ value_iteration(model), abs=1e-10)
-
-
 def test_a_clock_over_models_needs_an_agent_who_knows_which():
     models = [random_model(seed, 0.6, masked=False) for seed in (1, 2)]
     blind = infinite(models, 2, veil.WhichModel())
@@ -160,21 +125,6 @@ def several_tables(problem: veil.Problem, memory: str, count: int, seed: int) ->
     weights = rng.exponential(size=(count, *space.shape)) * space.available
     weights *= (rng.random(weights.shape) < 0.7) | (weights == weights.max(axis=-1, keepdims=True))
     return space, weights / weights.sum(axis=-1, keepdims=True)
-
-
-@pytest.mark.parametrize("memory", ["markov", "timed"])
-def test_many_tables_for_ever(memory: str):
-    for seed in range(2):
-        problem = infinite(random_model(seed, 0.8), 3)
-        space, tables = several_tables(problem, memory, 4, seed)
-        values, slopes = returns(space, tables)
-        for table, value, slope in zip(tables, values, slopes, strict=True):
-            assert value == pytest.approx(veil.expected_return(problem, space.policy(table)), abs=1e-12)
-
-            def alone(at: np.ndarray, space: Space = space, problem: veil.Problem = problem) -> float:
-                return return_and_gradient(space.chain(at))[0]
-
-            np.testing.assert_allclose(slope, central_differences(alone, table), atol=1e-7)
 
 
 @looped("memory", ["markov", "timed", veil.Controller(2)])

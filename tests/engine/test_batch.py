@@ -63,19 +63,6 @@ def test_each_policy_is_what_it_is_alone(kind: str, memory: str):
     assert unseen > 0
 
 
-@looped("horizon", range(7))
-@looped("fixed", [{"sees_actions": True}, {"on_actions": True}, {"sees_actions": True, "on_actions": True}])
-@pytest.mark.slow
-def test_every_horizon_with_actions_in_the_events(horizon: int, fixed: dict[str, bool]):
-    for kind in ("last", "at", "initial"):
-        problem = small_case(f"horizon {kind}", kind, work=500, **fixed).problem
-        time = problem.secret.time if isinstance(problem.secret, veil.StateAt) else 0
-        problem = problem.replace(horizon=max(horizon, time))
-        for memory in ("markov", "timed") if problem.horizon else ("markov",):
-            space = make_space(problem, memory)
-            hold_alone(space, drawn(space, 3, horizon))
-
-
 @looped("kind", KINDS)
 def test_a_clock_without_decisions(kind: str):
     problem = small_case(f"none {kind}", kind, work=500).problem
@@ -94,18 +81,6 @@ def test_policies_with_memory(memory: Memory):
     for problem in (masked_problem(3), knowing_problem(3), small_case(2, "automaton").problem, small_case(4).problem):
         space = make_space(problem.replace(agent_sees="state+observations"), memory)
         hold_alone(space, drawn(space, 3, 1))
-
-
-def test_one_policy_of_many_does_not_touch_the_others():
-    space = make_space(small_case(3, "last").problem, "timed")
-    tables = drawn(space, 5)
-    tree = tree_of(space)
-    kept = tables.copy()
-    all_values, all_slopes = tree.evaluate(tables, MEASURE)
-    np.testing.assert_array_equal(tables, kept)
-    some_values, some_slopes = tree.evaluate(tables[[4, 1]], MEASURE)
-    np.testing.assert_allclose(some_values, all_values[[4, 1]], atol=1e-14)
-    np.testing.assert_allclose(some_slopes, all_slopes[[4, 1]], atol=1e-13)
 
 
 def stay_or_leave(horizon: int) -> veil.Problem:

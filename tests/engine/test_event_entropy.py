@@ -2,16 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import pytest
 
 import veil
 from tests.engine.chains import with_table
-from tests.engine.passes import joint_of
 from tests.measure.test_trajectory import random_problem
-from tests.paths import all_runs, entropy, merged
 from veil.engine.chain import Chain, make_chain
 from veil.engine.event_entropy import Shown, show_path
 from veil.engine.hidden import Hidden
@@ -28,40 +25,6 @@ def path_problems(count: int) -> Iterator[tuple[veil.Problem, np.ndarray]]:
 
 def uniform_chain(problem: veil.Problem) -> Chain:
     return make_chain(problem, veil.MarkovPolicy.uniform(problem))
-
-
-def test_the_observer_receives_the_path_and_what_it_received_before():
-    """`P(y)` is unchanged, and the entropy of the new events is that of path and observations, or of the path alone."""
-    for problem, group in path_problems(40):
-        chain = uniform_chain(problem)
-        uniform = np.full(problem.num_actions, 1 / problem.num_actions)
-        runs = all_runs(problem, lambda *_, uniform=uniform: uniform)
-        for alone in (False, True):
-            shown = show_path(chain.hidden, alone=alone)
-            assert show_path(chain.hidden, alone=alone) is shown
-            events, rows = joint_of(shown.chain(chain))
-            chance = rows.sum(axis=1)
-            pairs = merged(runs, partial(_shown, group, alone))
-            assert entropy(chance.tolist()) == pytest.approx(entropy(pairs), abs=1e-12)
-            assert len(chance) == len(pairs)
-            found: dict[tuple, float] = defaultdict(float)
-            for sequence, weight in zip(shown.before(events).tolist(), chance.tolist(), strict=True):
-                found[tuple(sequence)] += weight
-            expected: dict[tuple, float] = defaultdict(float)
-            for (_, seen), weight in runs.items():
-                expected[(0,) * len(seen) if alone else tuple(map(_number, seen, [problem] * len(seen)))] += weight
-            assert found == pytest.approx(expected, abs=1e-12)
-
-
-def _shown(group: np.ndarray, alone: bool, path: tuple[int, ...], seen: tuple) -> tuple:
-    return tuple(group[list(path)]), () if alone else seen
-
-
-def _number(event: object, problem: veil.Problem) -> int:
-    if isinstance(event, tuple):
-        return event[0] * problem.observer.num_observations + event[1]
-    assert isinstance(event, int)
-    return max(event, 0)  # nothing is received at time 0
 
 
 def is_unifilar(hidden: Hidden) -> bool:
@@ -81,18 +44,6 @@ def is_unifilar(hidden: Hidden) -> bool:
         if any(len(targets) > 1 for targets in after.values()):
             return False
     return bool((first.sum(axis=0) <= 1).all())
-
-
-def test_a_chain_is_unifilar_where_events_tell_the_states():
-    found = []
-    for problem, _ in path_problems(60):
-        hidden = uniform_chain(problem).hidden
-        for alone in (False, True):
-            shown = show_path(hidden, alone=alone)
-            assert shown.is_unifilar == is_unifilar(shown.hidden)
-            assert (shown.entropy is not None) == shown.is_unifilar
-            found.append(shown.is_unifilar)
-    assert 20 < sum(found) < len(found) - 10
 
 
 def test_states_that_are_never_met_do_not_count():

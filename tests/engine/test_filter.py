@@ -24,38 +24,6 @@ def seeing_actions(horizon: int = 3, secret=None, sees_initial: bool = True) -> 
     return problem, veil.MarkovPolicy([[0.5, 0.5], [0.25, 0.75]])
 
 
-def test_by_hand():
-    problem, policy = two_rooms()
-    watcher = veil.ObserverFilter(problem, policy)
-    assert watcher.values == ("elsewhere", "secret")
-    assert watcher.time is None
-    np.testing.assert_allclose(watcher.posterior, [0.5, 0.5])  # the forecast before anything is seen
-    np.testing.assert_allclose(watcher.update("0"), [0.5, 0.5])  # the start is known: a forecast still
-    assert watcher.time == 0
-    np.testing.assert_allclose(watcher.belief, [1, 0])
-    np.testing.assert_allclose(watcher.update("0"), [0.8, 0.2], rtol=1e-15)
-    assert watcher.time == 1
-
-
-def test_before_anything_is_seen_the_posterior_is_the_prior():
-    for case in small_cases(30):
-        watcher = veil.ObserverFilter(case.problem, case.policy)
-        prior = veil.measures.joint_table(case.problem, case.policy).prior
-        np.testing.assert_allclose(watcher.posterior, prior, atol=1e-12)
-        assert watcher.time == (None if case.spec.sees_first else 0)
-        assert watcher.belief.sum() == pytest.approx(1, abs=1e-12)
-
-
-def test_a_value_already_fixed_is_kept_while_the_state_moves_on():
-    """A start that shows itself once and is forgotten by the state: the observer does not forget."""
-    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [0.5, 0.5])
-    observer = veil.Observer(np.eye(2))
-    problem = veil.Problem(model, observer, veil.InitialState(), horizon=3)
-    watcher = veil.ObserverFilter(problem, veil.MarkovPolicy.uniform(problem))
-    for observation in ("o1", "o0", "o0", "o1"):
-        assert watcher.update(observation).tolist() == [0, 1]
-
-
 # Impossible observations
 
 
@@ -107,15 +75,6 @@ def test_names_and_indices_are_the_same():
     assert by_name.update("r").tolist() == by_index.update(1).tolist() == mixed.update("r").tolist()
     found = [by_name.update(("move", "l")), by_index.update((1, 0)), mixed.update(("move", 0))]
     assert found[0].tolist() == found[1].tolist() == found[2].tolist()
-
-
-def test_seen_actions_by_hand():
-    """`stay` keeps the state: two readings of the same state; 3:1 and 3:1 times the policy's 1/2 against 1/4."""
-    problem, policy = seeing_actions(horizon=1)
-    watcher = veil.ObserverFilter(problem, policy)
-    watcher.update("l")
-    left, right = 0.75 * 0.5 * 0.75, 0.25 * 0.25 * 0.25
-    np.testing.assert_allclose(watcher.update(("stay", "l")), [left / (left + right), right / (left + right)])
 
 
 @looped("wrong", ["l", 0, ("stay",), ("stay", "l", "l"), ["stay", "l"], None])
@@ -183,19 +142,6 @@ def test_a_policy_that_does_not_fit_is_refused():
     case = small_case(0, "last", timed=False)
     with pytest.raises(veil.InputError, match="policy"):
         veil.ObserverFilter(case.problem, veil.MarkovPolicy(np.ones((97, 1))))
-
-
-def test_a_timed_policy_uses_the_table_of_its_time():
-    problem, _ = seeing_actions(horizon=2)
-    stay, move = [[1, 0], [1, 0]], [[0, 1], [0, 1]]
-    watcher = veil.ObserverFilter(problem, veil.TimedPolicy([stay, move]))
-    watcher.update("l")
-    with pytest.raises(veil.errors.ImpossibleObservationError):
-        watcher.update(("move", "l"))
-    watcher.update(("stay", "l"))
-    with pytest.raises(veil.errors.ImpossibleObservationError):
-        watcher.update(("stay", "l"))
-    watcher.update(("move", "l"))
 
 
 def test_the_belief_is_about_models_and_states_where_both_are_hidden():

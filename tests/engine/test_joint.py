@@ -1,15 +1,12 @@
 """The joint table: histories meet continuations at the split, from whichever side it is walked."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import veil
-from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_and_slope, total_of
-from tests.oracle import evaluate
+from tests.engine.chains import chain_of, small_cases, total_and_slope, total_of
 from tests.random_problems import KINDS, Case
 from veil.common.logs import log2_of_count
 from veil.engine.chain import Chain, make_chain
@@ -23,24 +20,6 @@ def at_every_time(case: Case) -> list[Chain]:
         make_chain(case.problem.replace(secret=veil.StateAt(time, {0, case.spec.num_states // 2})), case.policy)
         for time in range(case.spec.horizon + 1)
     ]
-
-
-class Table:
-    """Keeps the rows and their sequences."""
-
-    def __init__(self) -> None:
-        self.rows: list[np.ndarray] = []
-        self.events: list[np.ndarray] = []
-
-    def __call__(self, joint, events) -> None:
-        possible = np.flatnonzero(joint.any(axis=1))
-        self.rows.append(joint[possible])
-        self.events.append(events(possible))
-
-    def sorted(self) -> tuple[np.ndarray, np.ndarray]:
-        rows, events = np.concatenate(self.rows), np.concatenate(self.events)
-        order = np.lexsort(events.T)
-        return rows[order], events[order]
 
 
 SIDES = ("prefixes", "suffixes")
@@ -76,15 +55,6 @@ def test_it_does_not_matter_where_the_sides_meet_and_which_is_walked(timed: bool
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_does_not_matter_where_the_sides_of_any_problem_meet(kind: str):
-    for case in small_cases(6, kind, work=2_000):
-        answer = evaluate(case.spec)
-        for walked in everywhere(chain_of(case), memory_bytes=5_000):
-            assert total_of(walked) == pytest.approx(answer.bits, abs=1e-12)
-            assert walked.num_sequences == answer.num_sequences
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_merging_and_pruning_are_bounded_wherever_the_sides_meet(kind: str):
     for case in small_cases(6, kind, work=1_000):
         chain = chain_of(case)
@@ -95,61 +65,6 @@ def test_merging_and_pruning_are_bounded_wherever_the_sides_meet(kind: str):
         for pruned in everywhere(chain, prune_below=0.05):
             lower = total_of(pruned)
             assert lower - 1e-12 <= exact <= lower + pruned.lost_mass * most + 1e-12
-
-
-def test_the_table_is_that_of_the_oracle_wherever_the_sides_meet():
-    for case in small_cases(12, "at", sees_actions=False, on_actions=False):
-        answer = evaluate(case.spec)
-        tables = []
-        for walked in everywhere(chain_of(case), keep_events=True):
-            collected = Table()
-            walked.run(collected)
-            tables.append(collected.sorted())
-        for rows, events in tables:
-            np.testing.assert_array_equal(events, tables[0][1])
-            np.testing.assert_allclose(rows, tables[0][0], rtol=1e-12, atol=0)
-        skip = 0 if case.spec.sees_first else 1
-        found = {tuple(y[skip:]): row for row, y in zip(tables[0][0], tables[0][1].tolist(), strict=True)}
-        assert found.keys() == answer.weights.keys()
-        for y, row in found.items():
-            expected = [answer.weights[y].get(z, 0) / answer.denominator for z in range(2)]
-            np.testing.assert_allclose(row, expected, rtol=1e-12, atol=0)
-
-
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_slope_obeys_eulers_identity(kind: str, sparse: bool):
-    """H is homogeneous of degree one in the table of each step: `Σ π_t · ∂H/∂π_t = H`, T times over if stationary."""
-    for case in small_cases(10, kind):
-        chain = on_sparse_kernel(chain_of(case)) if sparse else chain_of(case)
-        bits, slope = total_and_slope(JointWalk(chain))
-        parts = np.sum(chain.table * slope, axis=(1, 2))
-        steps = np.ones(len(parts)) if case.spec.timed else np.full(1, case.spec.horizon)
-        np.testing.assert_allclose(parts, steps * bits, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_slope_in_the_root_is_that_of_central_differences(kind: str):
-    step = 1e-6
-    for case in small_cases(10, kind, work=300):
-        chain = chain_of(case)
-        walked = JointWalk(chain)
-        bits, _ = total_and_slope(walked)
-        root = chain.hidden.root
-        possible = np.flatnonzero(root.sum(axis=0) > 0)
-        assert walked.root_slope is not None
-        slope = walked.root_slope.T  # (N, F) as the root, over the events that are possible
-        assert np.sum(slope * root[:, possible]) == pytest.approx(bits, abs=1e-12)  # homogeneous in the root too
-
-        def value(changed: np.ndarray, chain: Chain = chain) -> float:
-            hidden = replace(chain.hidden, first=sp.csr_array(changed))
-            return total_of(JointWalk(Chain(hidden, chain.table, stationary=chain.stationary)))
-
-        for x, column in np.argwhere(root[:, possible] > 0.01):
-            change = np.zeros_like(root)
-            change[x, possible[column]] = step
-            expected = (value(root + change) - value(root - change)) / (2 * step)
-            assert slope[x, column] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("outer", SIDES)

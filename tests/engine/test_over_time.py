@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases
-from tests.engine.passes import any_sequences, by_prefixes, posteriors
+from tests.engine.chains import chain_of, small_case, small_cases
 from tests.random_problems import KINDS
 from veil.engine.chain import make_chain
 from veil.engine.over_time import posteriors_over_time
@@ -27,21 +26,6 @@ def test_each_time_is_what_the_filter_says(kind: str):
                     both = observer.sees_actions and time
                     watcher.update(divmod(event, observer.num_observations) if both else event)
                 np.testing.assert_allclose(found[time, run], watcher.posterior, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_last_time_is_what_the_pass_along_whole_sequences_says(kind: str):
-    """Impossible sequences among them, and on either kernel."""
-    impossible = 0
-    for number, case in enumerate(small_cases(12, kind)):
-        chain, generator = chain_of(case), np.random.default_rng(number)
-        events = np.concatenate([draw_events(chain, 50, generator), any_sequences(chain, 50, generator)])
-        expected = posteriors(by_prefixes(chain, events))
-        for one in (chain, on_sparse_kernel(chain)):
-            *_, last = posteriors_over_time(one, events)
-            np.testing.assert_allclose(last, expected, atol=1e-12)
-        impossible += np.count_nonzero(~expected.any(axis=1))
-    assert impossible > 0
 
 
 def test_nothing_is_believed_from_the_first_impossible_event_on():

@@ -95,22 +95,6 @@ def test_neither_order_nor_repetition_of_sequences_matters(name: str):
     np.testing.assert_allclose(pulled_back(often, slope), pulled_back(once, united), rtol=1e-11)
 
 
-@pytest.mark.parametrize("timed", [False, True])
-def test_the_gradient_of_the_likelihood_is_that_of_central_differences(timed: bool):
-    """With weight one on every value the gradient carried back is that of `Σ log P(y)`."""
-    chain = mixing_chain(5, 2, timed=timed)
-    events = any_sequences(chain, 7, np.random.default_rng(3))
-    found = pulled_back(by_prefixes(chain, events), np.ones((7, 2)))
-    for place in np.ndindex(chain.table.shape):
-        ends = []
-        for step in (1e-6, -1e-6):
-            table = chain.table.copy()
-            table[place] += step
-            moved = Chain(chain.hidden, table, stationary=chain.stationary)
-            ends.append(log_likelihoods(by_prefixes(moved, events)).sum())
-        assert found[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-6)
-
-
 @pytest.mark.parametrize("make", [by_prefixes, by_columns])
 def test_a_long_sequence_neither_underflows_nor_overflows(make: Callable[..., AnyPass]):
     chain = mixing_chain(3_000, 1_500)

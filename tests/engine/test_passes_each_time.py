@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import on_sparse_kernel
-from tests.engine.passes import PLENTY, any_sequences
+from tests.engine.passes import PLENTY, any_sequences, by_columns, by_prefixes
 from tests.seeds import looped
 from veil.engine.chain import Chain, make_chain
 from veil.engine.columns import ColumnPass
@@ -32,14 +31,6 @@ def random_chain(ahead: int, *, timed: bool, untimed: bool = False, sees_actions
     problem = veil.Problem(model, observer, secret, HORIZON)
     table = rng.dirichlet(np.ones(2), size=(HORIZON, 4) if timed else 4)
     return make_chain(problem, (veil.TimedPolicy if timed else veil.MarkovPolicy)(table))
-
-
-def by_prefixes(chain: Chain, events: np.ndarray, memory_bytes: int = PLENTY):
-    return SequencePass(chain, events, gradient=True, memory_bytes=memory_bytes)
-
-
-def by_columns(chain: Chain, events: np.ndarray, memory_bytes: int = PLENTY):
-    return ColumnPass(on_sparse_kernel(chain), events, gradient=True, memory_bytes=memory_bytes)
 
 
 def by_strings(chain: Chain, events: np.ndarray, memory_bytes: int = PLENTY):

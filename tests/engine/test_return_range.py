@@ -10,6 +10,7 @@ import pytest
 
 import veil
 from tests.engine.chains import return_and_gradient, small_case
+from tests.planning.small_problems import harvest
 from tests.random_problems import KINDS, random_spec, to_problem
 from tests.seeds import looped
 from veil.common.errors import InfeasibleError
@@ -176,18 +177,6 @@ def test_no_decisions_leave_the_terminal_rewards():
 # Thresholds
 
 
-def harvest(min_return: float | str | None = None) -> veil.Problem:
-    """Two decisions in a field: work, for 1, or leave for home; being home in the end pays 3.
-
-    With a clock: work, then leave, 4. Leaving with probability p each time: `2(1-p)² + 4p(1-p) + 3p = 2 + 3p - 2p²`,
-    at most 3.125, at p = 3/4; never leaving, the least, 2; no policy has less.
-    """
-    transitions = np.zeros((2, 2, 2))
-    transitions[0, 0, 0] = transitions[0, 1, 1] = transitions[1, :, 1] = 1
-    model = veil.Model(transitions, [[1.0, 0.0], [0.0, 0.0]], "field", 1.0, [0.0, 3.0], ["field", "home"])
-    return veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({"home"}), 2, min_return)
-
-
 def test_percentages_are_shares_of_the_range():
     assert return_extremes(harvest()).smallest == 2
     assert return_extremes(harvest()).largest == 4
@@ -227,17 +216,10 @@ def test_an_infeasible_threshold_is_refused_with_the_largest_return():
 # Stationary policies
 
 
-def stationary_grid(problem: veil.Problem, points: int = 201) -> float:
-    """The largest return over a grid of all stationary policies in the only state with a choice."""
-    tables = np.array([[[1 - p, p], [1.0, 0.0]] for p in np.linspace(0, 1, points)])
-    return max(value(problem, table[None], stationary=True) for table in tables)
-
-
 def test_a_clock_reaches_what_no_stationary_policy_does():
     problem = harvest(3.5)
     check_feasible(problem)
     assert reaches(problem, value(problem, greedy_table(problem)))
-    assert stationary_grid(problem) == pytest.approx(3.125, abs=1e-12)  # p = 3/4 is on the grid
     best, table = best_stationary_return(problem)
     assert best == pytest.approx(3.125, abs=1e-12)
     assert not reaches(problem, best)

@@ -5,20 +5,12 @@ import pytest
 
 import veil
 from tests.engine.chains import chain_of, small_cases, total_of
-from tests.engine.messages import backward, forward
 from tests.random_problems import KINDS
 from veil.common.logs import divergence_bits, log2_of_count
 from veil.engine.chain import make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.tree import Block, Merging, Prefixes, Suffixes, walk
-from veil.measure.exact import Budget, EntropyObjective
-from veil.measure.question import SecretValue
-
-
-def leaves(direction: Prefixes | Suffixes, rows_at_once: int = 10**9) -> list[Block]:
-    found: list[Block] = []
-    walk(direction, found.append, rows_at_once=rows_at_once)
-    return found
+from veil.engine.tree import Block, Merging
+from veil.measure.exact import EntropyObjective
 
 
 class Rows(EntropyObjective):
@@ -34,48 +26,6 @@ class Rows(EntropyObjective):
 
 
 # Rows
-
-
-def test_a_row_of_the_forward_tree_is_the_belief_after_its_history():
-    met = 0
-    for case in small_cases(10):
-        chain = chain_of(case)
-        for end in {chain.hidden.split_time, chain.hidden.horizon}:
-            (block,) = leaves(Prefixes(chain, end, keep_events=True))
-            assert block.events is not None
-            assert len(np.unique(block.events, axis=0)) == len(block)
-            assert block.weight.sum() == pytest.approx(1, abs=1e-12)
-            # Past the time of the secret there is a message for each of its values.
-            assert block.message.shape[1] == (1 if end <= chain.hidden.split_time else chain.hidden.label.shape[1])
-            for weight, message, events in zip(block.weight, block.message, block.events, strict=True):
-                beliefs, logarithm = forward(chain, events.tolist())
-                assert weight == pytest.approx(np.exp(logarithm), rel=1e-11)
-                np.testing.assert_allclose(message.sum(axis=0), beliefs[-1], atol=1e-12)
-                met += 1
-    assert met > 100
-
-
-def test_a_row_of_the_backward_tree_is_the_chance_of_its_continuation():
-    met = 0
-    for case in small_cases(10):
-        chain = chain_of(case)
-        for begin in {chain.hidden.split_time, 0}:
-            (block,) = leaves(Suffixes(chain, begin, keep_events=True))
-            assert block.events is not None
-            assert len(np.unique(block.events, axis=0)) == len(block)
-            reachable = chain.occupancies[begin] > 0
-            assert block.message.shape[1] == chain.hidden.label.shape[1]
-            for true, events in zip(block.true, block.events, strict=True):
-                # `backward` reads the sequence from time 0 on; what stands before `begin` does not matter to it.
-                messages, scales = backward(chain, [0] * (begin + 1) + events.tolist())
-                expected = messages[begin] * np.exp(scales[begin])
-                np.testing.assert_allclose(true.sum(axis=0), np.where(reachable, expected, 0), rtol=1e-11, atol=0)
-                met += 1
-            np.testing.assert_allclose(block.true.sum(axis=(0, 1))[reachable], 1, rtol=1e-12)
-            # Summed over what may be seen, only the forecast of the secret is left.
-            label = chain.forecasts[begin] * reachable[:, None]
-            np.testing.assert_allclose(block.true.sum(axis=0).T, label, atol=1e-12)
-    assert met > 100
 
 
 def test_a_history_of_probability_zero_never_branches():
@@ -119,38 +69,6 @@ def test_proportional_histories_become_one_row_of_the_same_value(kind: str):
         assert merged.number <= rows.number * (2 if case.spec.horizon == 0 else 1)
         smaller += plain.number >= 4 * merged.number
     assert smaller >= 5
-
-
-TOLERANCES = (1e-12, 1e-3, 0.05, 0.3)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_bracket_of_merging_holds_the_exact_value(kind: str):
-    merged = 0
-    for case in small_cases(20, kind, work=1_000):
-        chain = chain_of(case)
-        exact = total_of(JointWalk(chain))
-        widths = []
-        for tolerance in TOLERANCES:
-            found = SecretValue(chain).exact(Budget(merge_tolerance=tolerance)).opacity
-            assert found.lower - 1e-12 <= exact <= found.upper + 1e-12, tolerance
-            assert found.bits == found.lower
-            assert found.method == "bracket" or found.lower == found.upper
-            widths.append(found.upper - found.lower)
-            again, _ = SecretValue(chain).exact(Budget(merge_tolerance=tolerance), gradient=True)
-            assert (again.lower, again.upper) == (found.lower, found.upper)
-        assert widths[0] < 1e-9
-        merged += widths[-1] > 0.01
-    assert merged >= 1
-
-
-def test_the_bracket_of_merging_holds_in_small_chunks():
-    for case in small_cases(30, "at"):
-        chain = chain_of(case)
-        exact = total_of(JointWalk(chain))
-        parts = JointWalk(chain, merge_tolerance=0.2, memory_bytes=2_000)
-        upper = total_of(parts)
-        assert upper - parts.merge_error_bits - 1e-12 <= exact <= upper + 1e-12
 
 
 def rows_of(weight: list[float], message: list[list[float]]) -> Block:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_and_slope, total_of, with_table
+from tests.engine.chains import chain_of, small_cases, total_and_slope, total_of
 from tests.random_problems import KINDS
 from veil.engine.chain import Chain
 from veil.engine.joint import JointWalk
@@ -101,28 +101,3 @@ def test_a_whole_window_cuts_nothing_off(kind: str):
             found = cut.run(JointWalk(cut.chain), objective)
             assert objective.bits == pytest.approx(exact, abs=1e-13)
             np.testing.assert_allclose(found, slope, atol=1e-13)
-
-
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("reveal", [True, False], ids=["lower", "upper"])
-def test_the_slope_in_each_entry_of_the_table_includes_the_way_to_the_window(reveal: bool, sparse: bool):
-    """Central differences in the raw table: `H` is defined for any non-negative numbers, so entries can move alone."""
-    checked, rng = 0, np.random.default_rng(0)
-    for kind in KINDS:
-        for case in small_cases(3, kind, work=300):
-            chain = on_sparse_kernel(chain_of(case)) if sparse else chain_of(case)
-            for radius in range(case.spec.horizon + 1):
-
-                def value(table: np.ndarray, chain: Chain = chain, radius: int = radius) -> float:
-                    moved = with_table(chain, table)
-                    return total_of(JointWalk(Cut(moved, Window.around(moved, radius), reveal=reveal).chain))
-
-                cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
-                found = cut.run(JointWalk(cut.chain), EntropyObjective())
-                inside = chain.table > 0.01  # at an exact zero the slope has no meaning from below
-                for _ in range(2):
-                    direction = inside * rng.normal(size=inside.shape)
-                    rise = value(chain.table + 1e-6 * direction) - value(chain.table - 1e-6 * direction)
-                    assert np.sum(found * direction) == pytest.approx(rise / 2e-6, abs=1e-6)
-                checked += np.abs(found[inside]).max(initial=0) > 1e-3
-    assert checked > 8

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import small_cases
 from tests.seeds import looped
 
 METHODS = ("auto", "exact", "bracket", "sampled")
@@ -91,23 +90,6 @@ def test_auto_answers_for_false_alarms_on_every_sensor():
     assert "48,828,125" in found.reason
 
 
-def test_every_method_agrees_on_small_problems():
-    for case in small_cases(15):
-        exact = veil.opacity(case.problem, case.policy, "exact")
-        assert veil.opacity(case.problem, case.policy).bits == exact.bits
-        bracket = veil.opacity(case.problem, case.policy, "bracket", width=1e-6)
-        assert bracket.lower <= exact.bits <= bracket.upper <= bracket.lower + 1e-6
-        sample = veil.opacity(case.problem, case.policy, "sampled")
-        assert abs(sample.bits - exact.bits) <= 5 * sample.std_error + 1e-9
-        assert {one.prior_bits for one in (bracket, sample)} == {exact.prior_bits}
-
-
-def test_two_thousand_sequences_are_drawn_by_default():
-    problem = veil.gallery.load("two-rooms")
-    assert veil.opacity(problem, uniform(problem), "sampled").num_sequences == 2000
-    assert veil.opacity_gradient(problem, np.zeros((2, 2)), "sampled")[0].num_sequences == 2000
-
-
 def test_exact_refuses_before_it_starts_and_names_the_other_methods():
     with pytest.raises(veil.TooLargeError, match=r"method='bracket'.*method='sampled'.*method='auto'"):
         veil.opacity(long_chain(), uniform(long_chain()), "exact")
@@ -122,22 +104,6 @@ def test_a_bracket_keeps_to_its_time():
 
 
 # Gradients
-
-
-@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-def test_every_method_gives_a_gradient(timed: bool):
-    problem = long_chain(5)
-    theta = np.random.default_rng(1).normal(size=(5, 3, 2) if timed else (3, 2))
-    exact, expected = veil.opacity_gradient(problem, theta)
-    assert exact.method == "exact"
-    assert expected.shape == theta.shape
-    assert np.abs(expected).max() > 1e-3
-    for method in METHODS:
-        found, gradient = veil.opacity_gradient(problem, theta, method, width=1e-9, sequences=20_000)  # type: ignore[arg-type]
-        assert gradient.shape == theta.shape
-        np.testing.assert_allclose(gradient.sum(axis=-1), 0, atol=1e-12)  # a shift of theta changes nothing
-        np.testing.assert_allclose(gradient, expected, atol=0.01 if method == "sampled" else 1e-9)
-        assert found.method == ("exact" if method == "auto" else method)
 
 
 def test_the_gradient_of_auto_follows_the_size():
@@ -173,13 +139,6 @@ def test_settings_that_make_no_sense_are_refused_by_value_and_gradient(settings:
         veil.opacity(problem, uniform(problem), **settings)
     with pytest.raises(veil.InputError, match=says):
         veil.opacity_gradient(problem, np.zeros((2, 2)), **settings)
-
-
-@looped("width", ["narrow", None])
-def test_a_width_that_is_no_number_is_refused(width: Any):
-    problem = veil.gallery.load("two-rooms")
-    with pytest.raises(veil.InputError, match="width"):
-        veil.opacity(problem, uniform(problem), "bracket", width=width)
 
 
 def test_a_policy_that_does_not_fit_is_refused_by_every_method():

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import chain_of, small_cases
 from tests.oracle import evaluate
 from tests.random_problems import random_case
 from tests.seeds import in_blocks, looped
 from veil.measure.exact import Budget
-from veil.measure.question import SecretValue
 
 
 def false_alarms(horizon: int = 10, secret=None) -> tuple[veil.Problem, veil.MarkovPolicy]:
@@ -94,39 +92,7 @@ def test_a_budget_that_makes_no_sense_is_refused(options: dict, expected: str):
         veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method="exact", **options)
 
 
-def test_every_defect_of_a_budget_is_named_at_once():
-    with pytest.raises(veil.InputError) as caught:
-        Budget(memory_bytes=1, time_limit=-1.0, merge_tolerance=2.0)
-    assert len(caught.value.defects) == 3
-
-
-def test_a_budget_without_limits_is_good():
-    assert Budget(time_limit=math.inf).time_limit == math.inf
-    problem = veil.gallery.load("two-rooms")
-    found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method="exact", time_limit=math.inf)
-    assert found.bits == pytest.approx(5 / 8 * math.log2(5) - 1, abs=1e-15)
-
-
 # Values
-
-
-def test_an_exact_value_says_that_it_is_one():
-    for case in small_cases(20):
-        found = SecretValue(chain_of(case)).exact(Budget(), reason="because").opacity
-        assert found.method == "exact"
-        assert found.lower == found.bits == found.upper
-        assert found.std_error == 0
-        assert found.reason == "because"
-        assert 0 <= found.bits <= found.prior_bits + 1e-12
-
-
-def test_the_gradient_comes_with_the_same_value():
-    for case in small_cases(20):
-        chain = chain_of(case)
-        found, slope = SecretValue(chain).exact(Budget(), gradient=True)
-        assert found.bits == pytest.approx(SecretValue(chain).exact(Budget()).opacity.bits, abs=1e-14)
-        assert slope is not None
-        assert slope.shape == chain.table.shape
 
 
 # No decisions at all

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 import veil
-from tests.game.plain_game import play_history
 from tests.policy.test_history import play
-from tests.random_problems import random_spec, to_policy, to_problem
+from tests.random_problems import random_spec, to_problem
 from tests.seeds import in_blocks
 from veil.engine.compile import build
-from veil.engine.moves import situations
 from veil.game.pairs import FullHistory, LastEvents, TailEvents, make_pairs
 from veil.game.solve import solve_game
 from veil.policy.files import save_table
-from veil.policy.history import Decisions, HistoryPolicy
 
 
 def case(seed: int):
@@ -31,20 +28,6 @@ def case(seed: int):
     return spec, problem, result, result.policy()
 
 
-@in_blocks(20, 60, 20)
-def test_opacity_and_return_are_those_of_plain_enumeration(seed):
-    _, problem, result, policy = case(seed)
-    bits, gained = play_history(problem, policy)
-    found = veil.opacity(problem, policy)
-    assert found.method == "exact"
-    assert found.bits == pytest.approx(bits, abs=1e-10)
-    assert veil.expected_return(problem, policy) == pytest.approx(gained, abs=1e-10)
-    assert result.expected_return == pytest.approx(gained, abs=1e-10)
-    if result.graph.is_tree:
-        assert found.bits == pytest.approx(result.lower, abs=1e-10)
-    assert found.bits <= result.upper + 1e-9
-
-
 @in_blocks(12, 40, 14)
 def test_a_bracket_holds_the_exact_value(seed):
     _, problem, _, policy = case(seed)
@@ -52,24 +35,6 @@ def test_a_bracket_holds_the_exact_value(seed):
     found = veil.opacity(problem, policy, method="bracket", width=0.0)
     assert found.lower - 1e-9 <= exact.bits <= found.upper + 1e-9
     assert found.prior_bits == pytest.approx(exact.prior_bits, abs=1e-9)
-
-
-@in_blocks(15, 30, 15)
-def test_a_policy_of_a_table_plays_alike_on_a_graph(seed):
-    """A timed policy written as a policy on the observer's blind graph: another way to the same numbers."""
-    rng = random.Random(seed)
-    spec = random_spec(rng, kind=("last", "at", "initial")[seed % 3], work=3000, timed=True)
-    problem = to_problem(spec, rng)
-    timed = to_policy(spec, problem)
-    pairs = make_pairs(build(problem), LastEvents(0))
-    names = situations(problem, build(problem))
-    decisions = [
-        Decisions(layer.node, names[layer.x], layer.z, timed.table[time][build(problem).cell[layer.x]])
-        for time, layer in enumerate(pairs.layers[:-1])
-    ]
-    policy = HistoryPolicy(pairs.graph.first, pairs.graph.following, decisions)
-    assert veil.opacity(problem, policy).bits == pytest.approx(veil.opacity(problem, timed, "exact").bits, abs=1e-9)
-    assert veil.expected_return(problem, policy) == pytest.approx(veil.expected_return(problem, timed), abs=1e-9)
 
 
 @in_blocks(6, 12, 6)
@@ -85,16 +50,6 @@ def test_a_policy_that_was_told_is_measured(seed):
     assert veil.expected_return(problem, policy) == pytest.approx(result.expected_return, abs=1e-10)
     assert result.lower - 1e-9 <= veil.opacity(problem, policy).bits
     play(problem, policy, np.random.default_rng(seed), seed)
-
-
-def test_files_open_as_what_they_were(tmp_path):
-    _, problem, _, policy = case(4)
-    policy.save(tmp_path / "one")
-    again = veil.load_policy(tmp_path / "one")
-    assert isinstance(again, HistoryPolicy)
-    again.save(tmp_path / "two")
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert veil.opacity(problem, again).bits == veil.opacity(problem, policy).bits
 
 
 def test_damaged_files_are_refused(tmp_path):

@@ -12,7 +12,7 @@ from tests.problem.test_together import random_case
 from tests.seeds import in_blocks
 from veil.formats.scenario.load import load, read_scenario
 from veil.formats.scenario.toml import to_toml
-from veil.measure.loss import Rule, loss
+from veil.measure.loss import loss
 from veil.planning.channels import exact_loss
 from veil.planning.policy_class import make_space
 from veil.problem.fingerprint import fingerprint
@@ -146,17 +146,6 @@ def test_files(tmp_path: Any) -> None:
         (tmp_path / "it.toml").write_text(text.replace("believed.safetensors", wrong))
         with pytest.raises(veil.VeilError, match=words):
             load(tmp_path / "it.toml")
-
-
-def test_doubt_spreads_a_share_over_all_values():
-    """`(1 − ε) q + ε / Z`."""
-    problem = random_case(2)[0]
-    acting, other = policies(2)
-    events = veil.measures.joint_table(problem, acting).events
-    certain = np.exp2(-Rule(problem, veil.Belief(other)).costs_bits(events))
-    doubting = np.exp2(-Rule(problem, veil.Belief(other, doubt=0.2)).costs_bits(events))
-    size = certain.shape[1]
-    np.testing.assert_allclose(doubting, 0.8 * certain + 0.2 / size, atol=1e-12)
 
 
 @in_blocks(4, 4, 4)

@@ -1,28 +1,14 @@
 """What a pair and a constraint say of their values: bounds that are just met, the words, and what is refused."""
 
-import math
-
 import numpy as np
 import pytest
 
 import veil
-from tests.problem.test_constraints import ALL, make_problem
+from tests.problem.test_constraints import make_problem
 from tests.seeds import looped
-from veil.engine.chain import make_chain
-from veil.engine.sampling import draw_runs
-from veil.game.pairs import FullHistory
-from veil.game.solve import solve_game
-from veil.measure.constrained import ConstraintValue, constraint_values
-from veil.measure.loss import loss
-from veil.measure.pairs import PairValue, pair_values
+from veil.measure.constrained import ConstraintValue
+from veil.measure.pairs import PairValue
 from veil.measure.result import Opacity
-from veil.policy.history import HistoryPolicy
-
-
-def history_policy() -> HistoryPolicy:
-    problem = make_problem(min_return=None)
-    return solve_game(problem, FullHistory(), gap=0.05, iterations=3).policy()
-
 
 HALF = Opacity(0.5, 0.5, 0.5, prior_bits=1.0, method="exact", num_sequences=4)
 
@@ -59,22 +45,6 @@ def test_a_pair_in_words():
     assert wrong.fact()[1].startswith(words)
 
 
-def test_each_pair_is_that_of_its_own_problem():
-    problem = make_problem()
-    rng = np.random.default_rng(5)
-    believed = veil.Belief(veil.MarkovPolicy(rng.dirichlet(np.ones(2), size=4)))
-    blind = veil.Observer(np.ones((4, 1)))
-    problem = problem.replace(
-        pairs=[veil.Pair("blind", observer=blind, min=0.1), veil.Pair("wrong", belief=believed, max=3.0)]
-    )
-    policy = veil.MarkovPolicy(rng.dirichlet(np.ones(2), size=4))
-    first, second = pair_values(problem, policy)
-    assert first.opacity == veil.opacity(problem.only("blind"), policy)
-    assert (first.min, first.max, first.bits) == (0.1, None, first.opacity.bits)
-    assert math.isnan(first.loss_bits)
-    assert second.loss_bits == second.bits == loss(problem.only("wrong"), policy, believed).bits
-
-
 @looped(("relation", "value", "slack"), [("≥", 3.0, 1.0), ("≥", 2.0, 0.0), ("≤", 1.5, 0.5), ("≤", 2.5, -0.5)])
 def test_a_constraint_is_met_up_to_its_bound(relation: str, value: float, slack: float):
     found = ConstraintValue("energy", relation, 2.0, value)
@@ -90,47 +60,6 @@ def test_the_price_of_a_constraint_is_said_where_it_is_known():
     assert (
         ConstraintValue("energy", "≤", 2.0, 1.0, 0.25).fact()[1] == "1, required: at most 2; price 0.25 bits per unit"
     )
-
-
-def by_pushing(problem: veil.Problem, table: np.ndarray, name: str) -> float:
-    """The expected sum of a named reward, by pushing the distribution of states forward."""
-    model = problem.model
-    paid, law, total = model.named_rewards[name], model.initial, 0.0
-    for _ in range(problem.horizon):
-        flow = law[:, None] * table
-        total += float(np.vdot(flow, paid.paid))
-        law = np.sum([flow[:, action] @ model.matrices[action] for action in range(problem.num_actions)], axis=0)
-    return total + float(law @ paid.terminal)
-
-
-def test_values_of_constraints_in_the_order_of_the_problem():
-    rng = np.random.default_rng(7)
-    table = rng.dirichlet(np.ones(2), size=4)
-    policy = veil.MarkovPolicy(table)
-    problem = make_problem(ALL)
-    threshold, energy, formula = constraint_values(problem, policy)
-    assert (threshold.name, threshold.relation, energy.relation) == ("return", "≥", "≤")
-    assert threshold.value == pytest.approx(veil.expected_return(problem, policy), abs=1e-15)
-    assert energy.value == pytest.approx(by_pushing(problem, table, "energy"), abs=1e-14)
-    assert 0 < formula.value < 1
-    free = make_problem(ALL, min_return=None)
-    assert [one.value for one in constraint_values(free, policy)] == [energy.value, formula.value]
-    alone = make_problem()
-    assert [one.name for one in constraint_values(alone, policy)] == ["return"]
-
-
-def test_values_of_constraints_under_a_history_policy():
-    problem = make_problem(ALL[:1])
-    history = history_policy()
-    chain = make_chain(problem, history)
-    assert chain.followed is not None
-    values = [one.value for one in constraint_values(problem, history)]
-    assert values[0] == veil.expected_return(problem, history)
-    runs = draw_runs(chain, 20_000, np.random.default_rng(0))
-    states = chain.hidden.state[runs.states]
-    paid = problem.model.named_rewards["energy"]
-    earned = paid.paid[states[:, :-1], runs.actions].sum(axis=1) + paid.terminal[states[:, -1]]
-    assert values[1] == pytest.approx(earned.mean(), abs=5 * earned.std() / np.sqrt(len(earned)))
 
 
 @looped(

@@ -14,7 +14,7 @@ from tests.engine.chains import small_case, small_cases
 from tests.oracle import evaluate
 from tests.random_problems import KINDS
 from tests.seeds import looped
-from veil.measure.quantities import Quantities, Quantity, of_joint, quantities
+from veil.measure.quantities import Quantities, of_joint, quantities
 
 
 def of_channel(prior: np.ndarray, channel: np.ndarray, **asked: Any) -> Quantities:
@@ -161,50 +161,6 @@ def test_negative_gains_have_no_bits():
     assert found.gain_leakage_bits is None
     assert found.gain is not None
     assert found.gain.prior == found.gain.posterior == -1.5
-    assert [leaked for name, _, leaked, _ in found.facts() if name == "gain"] == [None]
-
-
-def of_numbers(**given: Quantity | None) -> Quantities:
-    """A result with these quantities, and ones of no leakage in the place of all others."""
-    same = Quantity(1.0, 1.0)
-    parts = {
-        "entropy_bits": same,
-        "guess_probability": same,
-        "guessing_entropy": same,
-        "gain": None,
-        "channel_sum": same,
-    }
-    return Quantities("sampled", 7, "why", renyi_bits={2.0: Quantity(1.0, 0.25, 0.1)}, worst={}, **(parts | given))  # type: ignore[arg-type]
-
-
-def test_facts_and_document_say_the_same():
-    found = of_numbers(
-        entropy_bits=Quantity(1.0, 0.25, 0.125), guess_probability=Quantity(0.25, 0.5, 0.1), gain=Quantity(1.0, 4.0, 0.5),
-        channel_sum=Quantity(1.0, 2.0, 0.25),
-    )  # fmt: skip
-    facts = {name: (quantity, leakage, error) for name, quantity, leakage, error in found.facts()}
-    assert facts["Shannon entropy, bits"][1:] == (0.75, 0.125)
-    assert facts["correct guess"][1:] == (1.0, pytest.approx(0.1 / 0.5 / math.log(2)))
-    assert facts["guesses needed"][1:] == (None, 0.0)
-    assert facts["gain"][1:] == (2.0, pytest.approx(0.5 / 4.0 / math.log(2)))
-    assert facts["Rényi entropy of order 2, bits"][1:] == (0.75, 0.1)
-    assert facts["Σ max P(y|z), maximal leakage"][1:] == (1.0, pytest.approx(0.25 / 2.0 / math.log(2)))
-    document = found.document()
-    assert (document["leakage_bits"], document["min_entropy_leakage_bits"]) == (0.75, 1.0)
-    assert (document["maximal_leakage_bits"], document["gain_leakage_bits"]) == (1.0, 2.0)
-    assert document["gain"] == {"prior": 1.0, "posterior": 4.0, "std_error": 0.5}
-    assert document["renyi_bits"] == {"2": {"prior": 1.0, "posterior": 0.25, "std_error": 0.1}}
-    plain = of_numbers()
-    assert plain.document()["gain"] is plain.gain_leakage_bits is None
-    assert "gain" not in {name for name, *_ in plain.facts()}
-
-
-@looped(("before", "after", "bits"), [(1.0, 2.0, 1.0), (0.0, 2.0, None), (2.0, 0.0, None), (-1.0, 1.0, None)])
-def test_gains_have_bits_where_both_are_positive(before: float, after: float, bits: float | None):
-    found = of_numbers(gain=Quantity(before, after, 0.5))
-    assert found.gain_leakage_bits == bits
-    (error,) = (error for name, _, _, error in found.facts() if name == "gain")
-    assert (error > 0) == (bits is not None)
 
 
 def test_the_smallest_settings_are_good():

@@ -14,7 +14,6 @@ from veil.measure.exact import Budget
 from veil.measure.merged import Merged
 from veil.measure.trajectory import SecretPath
 from veil.policy.tables import softmax_pull_back
-from veil.problem.fingerprint import fingerprint
 
 
 def distributions(rng: np.random.Generator, *shape: int, density: float = 0.6) -> np.ndarray:
@@ -81,15 +80,6 @@ def test_planning() -> None:
     for _ in range(30):
         theta = 2 * rng.normal(size=(problem.num_states, problem.num_actions))
         assert veil.opacity(problem, veil.MarkovPolicy.softmax(theta, problem)).bits < found.opacity.bits
-
-
-def test_two_entropies() -> None:
-    """Objective `leakage`: what is learnt of the path, less than where the entropy is the objective."""
-    problem = veil.gallery.load("night-round", horizon=3, min_return=None)
-    least = veil.solve(problem, objective="leakage", iterations=60, time_limit=20)
-    most = veil.solve(problem, iterations=60, time_limit=20)
-    assert least.opacity.leakage_bits < most.opacity.leakage_bits
-    assert least.opacity.bits < most.opacity.bits
 
 
 def test_a_large_model() -> None:
@@ -221,15 +211,3 @@ def test_too_large_to_enumerate() -> None:
     assert planned.opacity.bits > found.bits / 2
     with pytest.raises(veil.TooLargeError, match="shorten the horizon"):
         veil.solve(problem, evaluation="exact")
-
-
-def test_files(tmp_path) -> None:
-    """A problem with groups is written and read to the same numbers."""
-    problem = veil.gallery.load("night-round").replace(
-        secret=veil.Trajectory({"gate": ["r2c2"], "yard": ["r4c2", "r2c1"]})
-    )
-    problem.save(tmp_path / "route.toml")
-    again = veil.load(tmp_path / "route.toml")
-    assert fingerprint(again) == fingerprint(problem)
-    policy = veil.MarkovPolicy.uniform(problem)
-    assert veil.opacity(again, policy).bits == veil.opacity(problem, policy).bits
