@@ -6,12 +6,12 @@ import numpy as np
 
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
-from ...problem.constraints import Constraint, Probability, Return
+from ...problem.constraints import Probability, Return
 from ...problem.model import Model
 from ...problem.problem import Problem
 from ..imported import changed_model
-from ..propositions import meanings
-from .keys import MOST_WORK
+from ..propositions import with_meanings
+from .keys import made
 from .models import ScenarioModel, paid_states
 from .schema import ConstraintTable, PaidStates
 
@@ -32,31 +32,25 @@ def with_rewards(found: ScenarioModel, tables: Mapping[str, list[PaidStates]], d
     return changed_model(model, rewards=paid, terminal_rewards=ends)
 
 
-def read_constraints(tables: Sequence[ConstraintTable], model: ScenarioModel, defects: Defects) -> list[Constraint]:
+def read_constraints(
+    tables: Sequence[ConstraintTable], model: ScenarioModel, defects: Defects
+) -> list[Return | Probability]:
     """The constraints of the `[[constraints]]` tables; those with defects are left out, each noted."""
-    made: list[Constraint] = []
+    found: list[Return | Probability] = []
     for number, table in enumerate(tables):
-        part, before = defects.under(number), len(defects)
-        if table.formula is None:
-            for key in ("labels", "agent_knows"):
-                if getattr(table, key):
-                    part.add("found without a formula, expected one", key)
-        elif table.reward is not None:
-            part.add("found beside a formula, expected one of them: make two [[constraints]]", "reward")
-        if len(table.labels) * model.model.num_states > MOST_WORK:
-            part.add(f"found {len(table.labels):,} sets of states, expected fewer", "labels")
-        if len(defects) > before:
-            continue
-        labels = {name: model.find(states, part.under("labels", name)) for name, states in table.labels.items()}
+        part, before, given = defects.under(number), len(defects), dict(table)
+        kind, other = (Return, Probability) if given["formula"] is None else (Probability, Return)
+        for key in {key.name: key for key in other.keys if key not in kind.keys and given[key.name] != key.default}:
+            words = "without a formula, expected one"
+            if kind is Probability:
+                words = "beside a formula, expected one of them: make two [[constraints]]"
+            part.add(f"found {words}", key)
+        one = made(kind, table, model, part) if len(defects) == before else None
         try:
-            if table.formula is None:
-                made.append(Return(table.min, table.max, table.reward))
-            else:
-                known = meanings([table.formula], labels, model.proposition)
-                made.append(Probability(table.formula, table.min, table.max, known, agent_knows=table.agent_knows))
+            found += [] if one is None else [with_meanings(one, model.proposition)]
         except VeilError as error:
             part.take(error)
-    return made
+    return found
 
 
 def rewards_table(problem: Problem) -> dict[str, object]:
@@ -97,8 +91,4 @@ def _parts(model: Model, name: str) -> list[dict[str, object]]:
 def constraint_tables(problem: Problem) -> list[dict[str, object]]:
     """The `[[constraints]]` tables of a problem: all but the threshold on the return."""
     listed = problem.constraints[0 if problem.min_return is None else 1 :]
-    return [
-        one.to_table(problem.model.states)
-        | {name: getattr(one, name) for name in ("min", "max") if getattr(one, name) is not None}
-        for one in listed
-    ]
+    return [one.to_table(problem.model.states) for one in listed]

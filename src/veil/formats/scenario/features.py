@@ -6,7 +6,7 @@ from ...common.suggest import suggestion
 from ...problem.observers.feature import ObserverFeature
 from ...problem.observers.registry import OBSERVERS
 from .forms import validated
-from .keys import read_keys
+from .keys import made
 from .models import ScenarioModel
 from .schema import ObserverTable, feature_form
 from .text import shown
@@ -23,18 +23,16 @@ def _feature(kind: str, given: object, model: ScenarioModel, defects: Defects) -
         known = (*ObserverTable.model_fields, *OBSERVERS)
         defects.add(f"is an unknown key: {suggestion(kind, known)}", kind)
         return None
-    before = len(defects)
     try:
         feature = OBSERVERS.get(kind)
         alone = feature.given_alone()
-        part = defects if alone else defects.under(kind)
-        given = {kind: given} if alone else given
-        if not isinstance(given, dict):
-            part.add(f"found {shown(given)}, expected a table")
-            return None
-        form = validated(feature_form(kind), given, part)
-        table = {} if form is None else read_keys(feature.keys, form, model, part)
-        return feature(**table) if len(defects) == before else None
     except VeilError as error:
         defects.take(error, kind)
         return None
+    part = defects if alone else defects.under(kind)
+    given = {kind: given} if alone else given
+    if not isinstance(given, dict):
+        part.add(f"found {shown(given)}, expected a table")
+        return None
+    form = validated(feature_form(kind), given, part)
+    return None if form is None else made(feature, form, model, part)
