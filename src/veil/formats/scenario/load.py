@@ -30,12 +30,12 @@ from ...querying.problem import COST as QUERYING
 from ...querying.problem import Querying
 from ..policies.files import load_policy
 from .changes import apply_changes
-from .constraints import read_constraints, with_rewards
 from .files import inside, read_file
 from .forms import read_secret_form, read_tables
 from .keys import made, read_keys
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
 from .observer import read_observer, ways_given
+from .parts import read_constraints, read_secret, read_settings, with_rewards
 from .schema import (
     MOST_CELLS,
     QUERIES,
@@ -48,8 +48,6 @@ from .schema import (
     QueryingTable,
     SecretForm,
 )
-from .secret import read_secret
-from .settings import read_settings
 from .text import ScenarioDefects, Source, check_values, read_scenario_text
 from .types import Table
 

@@ -247,10 +247,8 @@ def read_shape(given: DrawnSensor, defects: Defects) -> Shape | None:
     if given.disc is not None and given.cone is not None:
         defects.add("found disc and cone, expected one of them: use two sensors", "cone")
     if given.cone is not None:
-        cone = given.cone
-        return Cone(cone.centre, cone.radius, cone.edge, cone.through_walls, cone.direction, cone.angle)
-    disc = given.disc
-    return None if disc is None else Disc(disc.centre, disc.radius, disc.edge, disc.through_walls)
+        return Cone(**dict(given.cone))
+    return None if given.disc is None else Disc(**dict(given.disc))
 
 
 def _read_drawing(table: Grid, defects: Defects) -> Drawing | None:

@@ -13,8 +13,8 @@ from ...problem.grid.sensors import JOIN, SILENT, Sensor, check_single, rates_of
 from ...problem.observer import Observer
 from ...problem.observers.feature import blind
 from ..sensing import observer_from_values
-from .features import read_features
 from .models import MOST_SENSOR_CELLS, ScenarioModel, lookup
+from .parts import read_features
 from .schema import ObserverTable
 
 MOST_EMISSIONS = 2**22  # numbers in the table of emissions

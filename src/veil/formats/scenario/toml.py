@@ -23,8 +23,8 @@ from ...problem.secrets.secret import Secret
 from ..arrays.files import save_arrays
 from ..imported import Imported
 from ..text import write_file
-from .constraints import constraint_tables, rewards_table
 from .observer import time_key
+from .parts import rewards_table
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 110
@@ -51,7 +51,8 @@ def to_toml(
     sees = problem.agent_sees
     own = {"sees": sees} if isinstance(sees, str) else _observer(sees, problem.model)
     tables |= {} if sees == "state" else {"agent": own}
-    more = {"rewards": rewards_table(problem), "constraints": constraint_tables(problem)}
+    listed = problem.constraints[0 if problem.min_return is None else 1 :]
+    more = {"rewards": rewards_table(problem), "constraints": [one.to_table(problem.model.states) for one in listed]}
     more |= {"pairs": [_pair(one, problem, (policies or {}).get(one.name)) for one in problem.pairs]}
     tables |= {"secret": _secret(problem)} | {key: value for key, value in more.items() if value}
     text = "\n".join([*comment, *table_lines(tables)]) + "\n"
