@@ -38,9 +38,9 @@ def test_the_corridor_by_hand():
 
 
 def test_which_rewards_must_be_said():
-    with pytest.raises(InputError, match="choose one, reward_model='steps'"):
+    with pytest.raises(InputError, match="choose one, reward_model='gold'"):
         from_drn(CORRIDOR)
-    with pytest.raises(InputError, match="known are 'steps', 'gold'"):
+    with pytest.raises(InputError, match="known are 'gold', 'steps'"):
         from_drn(CORRIDOR, reward_model="time")
 
 

@@ -37,8 +37,8 @@ class Choices:
 
     @property
     def reward_names(self) -> list[str]:
-        """The names of the reward models, in order."""
-        return list(dict.fromkeys([*self.state_rewards, *self.choice_rewards]))
+        """The names of the reward models, sorted: Storm exports them in any order."""
+        return sorted({*self.state_rewards, *self.choice_rewards})
 
 
 def model_of(
