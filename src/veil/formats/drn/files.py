@@ -9,9 +9,9 @@ import numpy as np
 from ...engine.induced import InducedHMM, induced_hmm
 from ...policy.policy import Policy
 from ...problem.problem import Problem
-from ..choices import model_of, observer_of
 from ..imported import Imported
 from ..text import read_text, write_file
+from .choices import model_of, observer_of
 from .reader import RESCALE, Reader
 from .writer import format_drn, is_deterministic, is_label
 
