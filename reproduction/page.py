@@ -110,8 +110,8 @@ def _convergence(results: Results) -> str:
         _prose(
             f"""The paper's algorithm: softmax policy, plain steps, gradients from {settings["sequences"]:,} sampled runs per
             iteration, η = {settings["step"]:g} (the paper gives no step sizes). Lines are exact values of the iterates, dots
-            estimates from 1,000 new runs. The last iterates: {"; ".join(ends)}. The iterates oscillate around the threshold; the
-            table above has the best one that meets it."""
+            estimates from 1,000 new runs. The last iterates: {"; ".join(ends)}. The iterates oscillate around the threshold;
+            the table above has the best one that meets it."""
         ),
     )
 
