@@ -124,17 +124,15 @@ class Clustered:
 
         **Arguments:** `old`, `tables`: the policy; `new`, the agent on the pairs of this graph.
         """
-        result = []
-        for time, (table, even) in enumerate(zip(tables, new.uniform(), strict=True)):
+        flows = []
+        for time, table in enumerate(tables):
             part = sp.coo_array(self.messages[time])
             states = old.hidden.num_states * old.hidden.num_values
             layer = new.pairs.layers[time]
             keys = layer.node.astype(np.int64) * states + numbered_state(new.pairs, time)
             place = np.searchsorted(keys, part.row.astype(np.int64) * states + numbered_state(old, time)[part.col])
-            flow = np.stack([np.bincount(place, part.data * row[part.col], len(keys)) for row in table])
-            here = flow.sum(axis=0)
-            result.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
-        return result
+            flows.append(np.stack([np.bincount(place, part.data * row[part.col], len(keys)) for row in table]))
+        return new.tables(flows)
 
 
 def clustered_graph(
