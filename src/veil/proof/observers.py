@@ -101,9 +101,9 @@ def best_observers(
 ) -> ObserverBound:
     """The observers with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
-    **Arguments:** `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is; `delay`:
-    1 to search also for the observer of agents that learn each observation one step late, if the own channel alone is hidden and
-    no other must keep bits.
+    **Arguments:** `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is;
+    `delay`: 1 to search also for the observer of agents that learn each observation one step late, if the own channel alone
+    is hidden and no other must keep bits.
     """
     delay = delay if asked.hidden == (0,) and not asked.kept and _matters(problem) else 0
     search = _Search(problem, asked, clock.share(_ALL_SHARE) if delay else clock)
