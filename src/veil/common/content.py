@@ -10,8 +10,8 @@ import scipy.sparse as sp
 def content_hash(*content: object) -> str:
     """SHA-256 of a content, in hexadecimal.
 
-    Every part is written with its kind and its sizes before it, so that no two contents are written alike. Numbers have 64 bits,
-    little-endian, and -0.0 is 0.0; sparse tables are in canonical form; the order of a mapping counts.
+    Every part is written with its kind and its sizes before it, so that no two contents are written alike. Numbers are 64-bit
+    and little-endian; -0.0 is 0.0; sparse tables are in canonical form; the order of a mapping counts.
     """
     digest = hashlib.sha256()
     for part in _parts(content):
