@@ -408,13 +408,10 @@ class Policy:
             self.table = nested(*arrays[0][1:])
             self.remembers = kind == "memory"
             kind = ("timed" if self.timed else "markov") + (f", memory {head[0]}" if self.remembers else "")
-        text = kind.encode()
-        sizes = struct.pack("<Q", len(text)), struct.pack("<Q", len(arrays))
-        self.digest = hashlib.sha256(b"l\2" + bytes(7) + b"s" + sizes[0] + text + b"l" + sizes[1])
+        self.digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
         for letter, shape, flat in arrays:
             numbers, code = ([one + 0.0 for one in flat], "d") if letter == "f" else (flat, "q")
-            self.digest.update(letter.encode() + struct.pack(f"<{1 + len(shape)}Q", len(shape), *shape))
-            self.digest.update(struct.pack(f"<{len(flat)}{code}", *numbers))
+            self.digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
 
     def read_history(self, head, content):
         arrays, place = [], 0
