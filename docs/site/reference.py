@@ -100,7 +100,8 @@ def reference() -> str:
     parts = [_HEAD]
     for heading, form in _TABLES:
         if form is None:
-            parts.append(f"## {heading}\n\n{_kinds(schema, _KINDS[heading])}")
+            kinds = _kinds if heading == "`[secret]`" else _memories
+            parts.append(f"## {heading}\n\n{kinds(schema, _KINDS[heading])}")
             continue
         table = schema if form is forms.ScenarioFile else schema["$defs"][form.__name__]
         if form is forms.AgentTable:  # its other keys are those of an observer
@@ -132,6 +133,23 @@ def _kinds(schema: JsonSchemaValue, kinds: dict[str, type[Table]]) -> str:
         for text, owners in cells.items()
     ]
     return "\n".join([*lines, "", *_HEADER, *rows]) + "\n"
+
+
+def _memories(schema: JsonSchemaValue, kinds: dict[str, type[Table]]) -> str:
+    """What each kind of memory is, and the values of its keys."""
+    lines = [
+        "A memory is a word, such as `states:2+clock`, or a table, such as `{ states = 2, clock = true }`. `clock` says",
+        "whether the policy also depends on the time.",
+        "",
+        "| kind | what it is | key of the same name | `clock` by default |",
+        "|---|---|---|---|",
+    ]
+    for kind, form in kinds.items():
+        fields = schema["$defs"][form.__name__]["properties"]
+        lines.append(
+            f"| `{kind}` | {_cell(_words(form))} | {_cell(_value(fields[kind]))} | {_value(fields['clock'])[9:-1]} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def _words(form: type[Table]) -> str:
