@@ -4,6 +4,7 @@ Run `python docs/site/reference.py > docs/scenario-reference.md` after a change 
 """
 
 import inspect
+import re
 
 from pydantic.json_schema import JsonSchemaValue
 
@@ -45,6 +46,13 @@ _TABLES: tuple[tuple[str, type[Table] | None], ...] = (
     ("`[solve]`", forms.Settings),
     ("`[solve.memory]`", None),
 )
+
+# The section of each table, by its key.
+_SECTIONS = {
+    name: re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+    for heading, _ in _TABLES
+    for name in re.findall(r"\[(\w+)(?:\.NAME)?\]", heading)
+}
 
 _HEAD = f"""# Scenario files
 
@@ -170,7 +178,10 @@ def _cell(text: str) -> str:
 def _rows(table: JsonSchemaValue) -> str:
     lines: list[str] = [*_HEADER]
     for key, field in table["properties"].items():
-        lines.append(f"| {_name(table, key)} | {_cell(_value(field))} | {_cell(field.get('description', ''))} |")
+        value = _cell(_value(field))
+        if re.fullmatch(r"((list|table) of: )*table", value) and key in _SECTIONS:
+            value = f"[{value}](#{_SECTIONS[key]})"
+        lines.append(f"| {_name(table, key)} | {value} | {_cell(field.get('description', ''))} |")
     return "\n".join(lines) + "\n"
 
 
