@@ -186,7 +186,11 @@ def _rows(table: JsonSchemaValue) -> str:
 
 
 def _values(table: JsonSchemaValue) -> str:
-    rows = [f"| {_name(table, key)} | {_cell(_value(field))} |" for key, field in table["properties"].items()]
+    """The keys by their value, those of one kind together."""
+    keys: dict[str, list[str]] = {}
+    for key, field in table["properties"].items():
+        keys.setdefault(_cell(_value(field)), []).append(_name(table, key))
+    rows = [f"| {', '.join(names)} | {value} |" for value, names in keys.items()]
     return "\n".join(["| key | value |", "|---|---|", *rows]) + "\n"
 
 
