@@ -53,7 +53,7 @@ the JSON schema for editors. Nothing in a file is executed, and unknown keys are
 
 ```console
 $ veil new patrol
-$ veil inspect patrol.toml
+$ veil show patrol.toml
 ```
 
 ```toml
