@@ -21,6 +21,7 @@ from .shared import (
     PairOption,
     SeedOption,
     TimeLimitOption,
+    check_output,
     complete_policy,
     complete_scenario,
     event_text,
@@ -142,6 +143,7 @@ def measure(
     from ..proof.certify import certify
     from ..proof.feasibility import proven_others, reaches_threshold
 
+    check_output(certificate)
     more = Further("measure", changes, opacity, pair_values, quantities, listing)
     against = Further("attack", more.changes, play, assumed)
     proving = Further("certify", against.changes, certify)

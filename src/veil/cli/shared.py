@@ -376,6 +376,18 @@ def check_free(path: Path, *, force: bool) -> None:
         raise InputError(str(path), ["the file already exists: choose another name, or pass --force to replace it"])
 
 
+def check_output(path: Path | None, marker: str = "") -> None:
+    """Raise `InputError` if a file cannot be written, before the work whose result it is for."""
+    from ..common.files import check_replaceable, file_errors
+
+    if path is not None:
+        with file_errors(path, "cannot be written"):
+            check_replaceable(path, marker.encode())
+            if not os.access(path.parent, os.W_OK):
+                known = path.parent.exists()
+                raise OSError(None, f"the folder {path.parent} {'is not writable' if known else 'does not exist'}")
+
+
 def write_text(path: Path, text: str, *, force: bool, marker: str = "") -> None:
     """Write a file for the user, complete or not at all; raises `InputError` where one is there and may not be replaced.
 

@@ -18,6 +18,7 @@ from .shared import (
     PolicyArgument,
     ScenarioArgument,
     SeedOption,
+    check_output,
     event_text,
     guarded,
     open_policy,
@@ -189,6 +190,7 @@ def simulate(
     """
     problem = open_scenario(scenario, changes).problem
     acting = open_policy(problem, policy)
+    check_output(output)
     if observed is not None:
         _observe(problem, acting, pair, observed, as_json)
         return
@@ -211,11 +213,10 @@ def _observe(problem: "Problem", policy: "Policy", pair: str, place: str, as_jso
     """Print the observer's belief after each line of a file, or of standard input."""
     from .. import ObserverFilter
 
-    observer = ObserverFilter(problem, policy, pair=pair)
-    tell: _Lines | _JsonLines = _JsonLines() if as_json else _Lines(observer)
-    code = SOLVED
+    observer, code = ObserverFilter(problem, policy, pair=pair), SOLVED
     try:
         with contextlib.nullcontext(sys.stdin) if place == "-" else open(place, encoding="utf-8") as stream:
+            tell: _Lines | _JsonLines = _JsonLines() if as_json else _Lines(observer)
             for step in _steps(observer, stream):
                 code = code if step.get("understood", True) else BAD_INPUT
                 tell.step(step)

@@ -27,6 +27,7 @@ from .shared import (
     JsonOption,
     Opened,
     ScenarioArgument,
+    check_output,
     guarded,
     note,
     open_policy,
@@ -232,6 +233,7 @@ def frontier(
     from ..formats.documents import json_text
     from ..formats.results.curve import curve_document, curve_names
 
+    check_output(output)
     own, changes = own_options("frontier", changes, FrontierOptions)
     opened = open_scenario(scenario, changes)
     known = settings(FrontierOptions)
