@@ -345,7 +345,8 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=None if title is None else Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    words = None if title is None else Text(title)
+    table = Table(title=words, box=box.SIMPLE_HEAD, title_justify="left", title_style="", header_style="", show_edge=False)
     for head, is_right in zip(headings, right, strict=True):
         table.add_column(Text(head), justify="right" if is_right else "left", overflow="fold")
     for row in cells:
