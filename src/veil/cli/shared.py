@@ -346,7 +346,9 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
     from rich.text import Text
 
     words = None if title is None else Text(title)
-    table = Table(title=words, box=box.SIMPLE_HEAD, title_justify="left", title_style="", header_style="", show_edge=False)
+    table = Table(
+        title=words, box=box.SIMPLE_HEAD, title_justify="left", title_style="", header_style="", show_edge=False
+    )
     for head, is_right in zip(headings, right, strict=True):
         table.add_column(Text(head), justify="right" if is_right else "left", overflow="fold")
     for row in cells:
