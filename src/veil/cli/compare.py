@@ -6,7 +6,7 @@ import typer
 
 from ..common.settings import settings
 from ..tradeoffs.options import CompareOptions
-from .options import with_changes, with_options
+from .options import Further, with_changes, with_options
 from .progress import QuietOption, reported
 from .shared import INTERRUPTED, SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
 from .solve import endings_keep_the_best
@@ -41,10 +41,11 @@ def compare(
     """
     from .. import compare as table
 
-    opened = open_scenario(scenario, changes)
+    more = Further("compare", changes, table)
+    opened = open_scenario(scenario, more.changes)
     known = settings(CompareOptions)
     chosen = {name: value for name, value in opened.settings.items() if name in known}
-    chosen |= {name: value for name, value in options.items() if value is not None}
+    chosen |= more.of(table) | {name: value for name, value in options.items() if value is not None}
     if classes is not None:
         from ..policy.memories.words import memory_of
 

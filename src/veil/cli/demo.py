@@ -105,7 +105,7 @@ def _floor(folder: Path) -> "tuple[Path, Solution]":
     print(f"\n2. An office floor, {size}: a guard hides whether the shift ends in the vault (v).\n")
     print(_drawing("night-shift"))
     print(f"solving: time-dependent policy, {_FLOOR_SECONDS:g} s, and its proof, {_PROOF_SECONDS:g} s …", flush=True)
-    limits = {"time_limit": _FLOOR_SECONDS, "certificate_time_limit": _PROOF_SECONDS}
+    limits: dict[str, Any] = {"time_limit": _FLOOR_SECONDS, "certificate_time_limit": _PROOF_SECONDS}
     solution = _kept(veil.solve(problem, memory="timed", progress=False, **limits))
     print(f"\n{solution.summary()}")
     solution.save(folder, scenario="gallery:night-shift")
