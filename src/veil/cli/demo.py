@@ -64,6 +64,7 @@ def _paper(folder: Path) -> "tuple[Path, Solution]":
     problem = veil.gallery.load("paper-last-state")
     print(
         "\n1. The paper's grid: a robot hides whether it ends on a marked cell (?). Ten decisions, return at least 0.3.\n"
+        "S: start; G: goals, which pay; b, r, y, g: the ranges of four sensors, each of which the observer receives.\n"
     )
     print(_drawing("paper-last-state"))
     rows, solutions = list[tuple[str, ...]]([_PAPER]), list["Solution"]()
@@ -102,7 +103,8 @@ def _floor(folder: Path) -> "tuple[Path, Solution]":
 
     problem = veil.gallery.load("night-shift")
     size = f"{problem.num_states} cells, T = {problem.horizon}"
-    print(f"\n2. An office floor, {size}: a guard hides whether the shift ends in the vault (v).\n")
+    print(f"\n2. An office floor, {size}: a guard hides whether the shift ends in the vault (v).")
+    print("S: start; G: control points, which pay; #: walls. Four cameras watch the corridor and the vault.\n")
     print(_drawing("night-shift"))
     print(f"solving: time-dependent policy, {_FLOOR_SECONDS:g} s, and its proof, {_PROOF_SECONDS:g} s …", flush=True)
     limits: dict[str, Any] = {"time_limit": _FLOOR_SECONDS, "certificate_time_limit": _PROOF_SECONDS}
