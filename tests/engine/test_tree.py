@@ -6,7 +6,7 @@ import pytest
 import veil
 from tests.engine.chains import chain_of, small_cases, total_of
 from tests.random_problems import KINDS
-from veil.common.logs import divergence_bits, log2_of_count
+from veil.common.logs import divergence_bits
 from veil.engine.chain import make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.tree import Block, Merging
@@ -108,23 +108,3 @@ def test_histories_of_the_same_state_but_another_secret_are_kept_apart():
     coarse = Merging(0.999)
     coarse.apply(Block(block.weight, message * 0.9 + 0.025, block.count, None), None, 0)
     assert coarse.error_bits > 0.1
-
-
-# Pruning
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_pruning_leaves_out_is_bounded(kind: str):
-    pruned = 0
-    for case in small_cases(8, kind, work=1_000):
-        chain = chain_of(case)
-        exact = total_of(JointWalk(chain))
-        most = log2_of_count(chain.hidden.label.shape[1])
-        for below in (1e-3, 0.05, 0.2, 1.0):
-            for side in ("prefixes", "suffixes"):
-                walked = JointWalk(chain, prune_below=below, outer=side)
-                bits = total_of(walked)
-                assert bits <= exact + 1e-12
-                assert exact <= bits + walked.lost_mass * most + 1e-12
-                pruned += 0 < walked.lost_mass < 0.5
-    assert pruned > 2
