@@ -215,14 +215,16 @@ def _answer(
     space, clock = objective.space, objective.clock
     expanded = space.table_of(policy)
     hidden = sampled_answer(space, expanded, num_closing_sequences(options), options.seed, max(1.0, clock.left))
-    found = as_solution(objective, expanded, policy, Bits(hidden), status, options, clock)
-    detail = f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples"
-    if not found.feasible:
-        detail = "no weights were found that meet the threshold: use more hidden units or time"
-    return replace(
-        found,
+    found = as_solution(
+        objective,
+        expanded,
+        Bits(hidden),
+        status,
+        options,
+        clock,
+        policy=policy,
         policy_class=f"feature policies ({table.policy_class})",
-        detail=detail,
+        detail=f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples",
         price_bits=float("nan"),
         iterations=0 if state is None else state.iteration,
         history=History.of(np.zeros((0, 6)) if state is None else state.history),
@@ -230,3 +232,5 @@ def _answer(
         plan=table.plan,
         repeatable=table.repeatable,
     )
+    missed = "no weights were found that meet the threshold: use more hidden units or time"
+    return found if found.feasible else replace(found, detail=missed)
