@@ -14,13 +14,11 @@ from ..problem.problem import Problem, check_problem
 from ..problem.terms import hidden_terms, terms_of, with_task
 from ..proof.certify import prove
 from ..proof.feasibility import proven_others
-from .closing import CLOSING_SECONDS
+from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, check_options
 from .options import SolveOptions
 from .plan import Plan, search_seconds
 from .solution import Solution, Status
-
-_PROOF_SECONDS = 20.0  # that a proof may take where nothing is said
 
 
 @takes(SolveOptions)
@@ -71,7 +69,7 @@ def _proof_seconds(solution: Solution, options: SolveOptions) -> float:
     """What the proof may take: of a game it is the policy that takes long, and the game itself is part of the proof."""
     if options.certificate_time_limit is not None:
         return options.certificate_time_limit
-    return _PROOF_SECONDS if solution.proof is None or options.time_limit is None else math.inf
+    return AFTER_SECONDS if solution.proof is None or options.time_limit is None else math.inf
 
 
 def completed(
