@@ -52,7 +52,7 @@ _EXACT_GRADIENTS = 1000
 # Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
 # is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit.
 _COUNTED_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
-_ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
+ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
 _MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for: as for an exact value in `veil.opacity`
 _ONLY_SECONDS = 30.0  # of one where there is no other way: of a whole path, a best guess, or the loss of a belief
 _BATCH_NUMBERS = 2**24  # of the joint table of one policy, up to which many are side by side
@@ -79,7 +79,7 @@ class Asked:
         """The forecast seconds of one exact gradient up to which `auto` takes it."""
         if self.objective == "guess":  # there is no other way
             return _ONLY_SECONDS
-        return max(_ALWAYS_EXACT_SECONDS, min(_MOST_SECONDS, self.limit) / _EXACT_GRADIENTS)
+        return max(ALWAYS_EXACT_SECONDS, min(_MOST_SECONDS, self.limit) / _EXACT_GRADIENTS)
 
     @property
     def limit(self) -> float:
