@@ -8,8 +8,7 @@ import pytest
 import veil
 from tests.game.cases import agent_of
 from veil.common.clock import Clock
-from veil.game import ascent
-from veil.game.ascent import GameResult, game_of_policy, tables_of
+from veil.game.ascent import GameResult, game_of_policy
 from veil.game.pairs import FullHistory, LastEvents
 from veil.game.solve import solve_game
 
@@ -54,15 +53,14 @@ def test_pairs_that_a_policy_never_reaches_have_even_odds():
     for table in never:
         table[1] = 1.0  # the second action everywhere, so that some histories need the first
     never[0][:] = [[1.0], [0.0]]
-    point = ascent.FlowPoint(*agent.flows(never))
-    point.flows[-1][:, 0] = 0.0
-    tables = tables_of(agent, point)
-    for table, flow, even in zip(tables, point.flows, agent.uniform(), strict=True):
+    flows = agent.flows(never)[1]
+    flows[-1][:, 0] = 0.0
+    for table, flow, even in zip(agent.tables(flows), flows, agent.uniform(), strict=True):
         np.testing.assert_allclose(table.sum(axis=0), 1.0)
         mass = flow.sum(axis=0)
         np.testing.assert_array_equal(table[:, mass == 0], even[:, mass == 0])
         np.testing.assert_allclose(table[:, mass > 0], (flow / np.where(mass > 0, mass, 1.0))[:, mass > 0])
-    assert (point.flows[-1].sum(axis=0) == 0).any()
+    assert (flows[-1].sum(axis=0) == 0).any()
 
 
 def test_a_policy_that_was_not_searched_has_the_bound_of_its_own_posterior():
@@ -70,8 +68,7 @@ def test_a_policy_that_was_not_searched_has_the_bound_of_its_own_posterior():
     problem = veil.gallery.load("paper-last-state", horizon=4).replace(min_return="60%")
     game = solve_game(problem, LastEvents(1), gap=1e-2)
     agent = agent_of(problem, LastEvents(1))
-    point = ascent.FlowPoint(*agent.flows(game.tables))
-    found = game_of_policy(agent, point, game, game.threshold)
+    found = game_of_policy(agent, game.tables, agent.outcome(game.tables), game, game.threshold)
     assert found.lower == pytest.approx(game.lower, abs=1e-9)
     assert found.upper >= game.lower
     assert (found.iterations, found.history, found.blind) == (game.iterations, game.history, game.blind)

@@ -288,7 +288,7 @@ class Clusters:
             agent = AgentProblem(growth.problem, pairs, make_arrivals(pairs, clock, memory_bytes))
             tables = clustered.moved(game.pairs, game.tables, agent)
             lifted = lift(agent, tables, growth.threshold, game.multiplier, _LIFT_ITERATIONS, turn)
-            game = game_of_policy(agent, lifted.point, game, growth.threshold)
+            game = game_of_policy(agent, lifted.tables, lifted.outcome, game, growth.threshold)
             growth.keep(lifted.bits, game)
             gained, before = lifted.bits - before, lifted.bits
             nodes = math.ceil(_MORE_NODES * nodes)

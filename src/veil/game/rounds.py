@@ -24,7 +24,7 @@ from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime
 from ..engine.feasibility import feasible_mixture, other_targets
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
-from .ascent import GameResult, solve_priced_game, tables_of
+from .ascent import GameResult, solve_priced_game
 from .multiplier import FlowPoint
 from .pairs import Pairs
 from .responses import AgentProblem, Outcome, Task
@@ -196,12 +196,8 @@ class Rounds:
 
     def _inside(self) -> list[np.ndarray]:
         """The policy whose worst slack is largest, on the pairs; even odds where it never goes."""
-        tables = []
-        for time, even in enumerate(self.agent.uniform()):
-            flow = feasible_mixture(self.problem).flows[time].T[:, self.pairs.layers[time].x]
-            here = flow.sum(axis=0)
-            tables.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
-        return tables
+        flows = zip(feasible_mixture(self.problem).flows[:-1], self.pairs.layers[:-1], strict=True)
+        return self.agent.tables([flow.T[:, layer.x] for flow, layer in flows])
 
     def _mixed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The shares of the columns that meet everything with the largest least, and the multipliers: weights and prices.
@@ -300,7 +296,7 @@ class Rounds:
     def result(self, stopped: str, seconds: float) -> GameResult:
         """The best bound with the best policy, that of the last column where none is known to meet everything."""
         assert self.best is not None
-        tables = tables_of(self.agent, (self.mixture or self.columns[-1]).point)
+        tables = self.agent.tables((self.mixture or self.columns[-1]).point.flows)
         outcome = self.agent.outcome(tables)
         bits = self._bits(outcome)[: self.counted.num_hidden]
         return replace(
