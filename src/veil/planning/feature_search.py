@@ -23,7 +23,7 @@ from ..problem.terms import hidden_terms, terms_of
 from .answer import as_solution
 from .ascent import MOST_BATCH, Ascent, AscentState
 from .backend import Draw, Tables
-from .channels import Asked, make_sampled
+from .channels import Asked, make_backend
 from .closing import Bits, num_closing_sequences, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
@@ -163,8 +163,8 @@ def _prepared(problem: Problem, options: SolveOptions) -> Objective:
         )
     defects.raise_if_any()
     space = make_space(problem, options.memory)
-    asked = Asked(options.objective, draw=Draw(options.sequences, options.seed))
-    channels = Channels((make_sampled(space, asked, "feature policies"), *(None for _ in problem.pairs)))
+    asked = Asked(options.objective, "sampled", Draw(options.sequences, options.seed))
+    channels = Channels((make_backend(space, asked), *(None for _ in problem.pairs)))
     terms = terms_of(problem, options.task)
     return make_objective(space, channels, goal=options.goal, per_start=options.per_start, terms=terms)
 
