@@ -29,9 +29,8 @@ R = TypeVar("R")
 Measure = Callable[[Posteriors, Int[np.ndarray, "k T+1"]], tuple[np.ndarray, Float[np.ndarray, "k Z"]]]
 """From what a pass finds along sequences, and these: some numbers for each of them, and the cotangents of a gradient."""
 
-_MESSAGE_BYTES = 2**30  # of messages kept for the adjoint; more sequences are worked on one part after the other
-# Parts are smaller where so many sequences or bytes of messages are left to each: several workers can share them then.
-_PART, _PART_BYTES = 256, 2**28
+# Of messages kept for the adjoint: sequences are worked on in parts of a quarter of it, so that several workers can share them.
+_MESSAGE_BYTES = 2**30
 _VALUED = 4096  # sequences whose posteriors are found at a time: many lanes, and few enough for several workers
 
 
@@ -164,7 +163,7 @@ class Layers:
         that a team shares; the parts do not depend on the team.
         """
         bytes_each = 8 * (self.num_places + 6 * max(self._sizes))
-        room = max(2, min(_MESSAGE_BYTES // bytes_each, max(_PART, _PART_BYTES // bytes_each)))
+        room = max(2, _MESSAGE_BYTES // 4 // bytes_each)
         parts = [(part, measure, len(events)) for part in np.array_split(events, -(-len(events) // room))]
         found, total = list[np.ndarray](), np.zeros(0)
         for values, slope in self._shares(_gradient, table, parts, clock, team):
