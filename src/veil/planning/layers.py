@@ -22,7 +22,6 @@ from ..engine.sampling import Emissions, RowDraws
 from ..engine.sequences import Posteriors
 from ..engine.strings import StringPass
 from .backend import Draw
-from .best_returns import time_average
 
 R = TypeVar("R")
 
@@ -305,3 +304,17 @@ def used_rows(hidden: Hidden, reached: list[Int[np.ndarray, " n"]], times: int) 
         return np.unique(np.concatenate(list(cells.values())))
     used = [time * hidden.num_cells + cells[id(states)] for time, states in enumerate(reached[: hidden.horizon])]
     return np.concatenate(used)
+
+
+def time_average(
+    hidden: Hidden, timed: Float[np.ndarray, "T C A"], occupied: Float[np.ndarray, "T N"]
+) -> Float[np.ndarray, "C A"]:
+    """How often each action is taken in a cell over all times; cells that are never met keep their first row.
+
+    **Arguments:** `timed`, a time-dependent table; `occupied`, `P(x_t = x)` under it for t < T.
+    """
+    weights = np.zeros((hidden.num_cells, len(timed)))
+    np.add.at(weights, hidden.cell, occupied.T)
+    total = weights.sum(axis=1)[:, None]
+    average = np.einsum("ct,tca->ca", weights, timed) / np.where(total > 0, total, 1.0)
+    return np.where(total > 0, average, timed[0])
