@@ -14,8 +14,8 @@ class Lagrangian:
     """What the prices and the objective pay: `Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a)` for a decision, and for the last x.
 
     `factors`: c_k of the quantities in the objective, beside the bits. `after`: what x earns of the return at time T and later,
-    and what is added for its error, of the sign of `λ_0 + c_0`. `left_out` bounds what powers of the discounts leave out, and what products below the normal range
-    do.
+    and what is added for its error, of the sign of `λ_0 + c_0`. `left_out` bounds what powers of the discounts leave out, and
+    what products below the normal range do.
     """
 
     def __init__(
