@@ -57,7 +57,7 @@ def runs(home: Path) -> None:
 
 
 ANSWERS = [
-    ("inspect", "rooms.toml"),
+    ("show", "rooms.toml"),
     ("measure", "rooms.toml", "uniform"),
     ("measure", "rooms.toml", "uniform", "--details"),
     ("simulate", "rooms.toml", "uniform", "--runs", "2"),
@@ -74,8 +74,8 @@ ANSWERS = [
     ("convert", "rooms.toml", "rooms.npz"),
     ("frontier", "rooms.toml", "--points", "2", *QUICK),
     ("fit", "runs.csv", "--set", "fit.draws=2"),
-    ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "policy", "--set", "fit.draws=2"),
-    ("observe", "rooms.toml", "uniform"),
+    ("fit", "rooms.toml", "runs.csv", "--what", "policy", "--set", "fit.draws=2"),
+    ("simulate", "rooms.toml", "uniform", "--observed", "-"),
 ]
 WRITTEN = ("layouts.toml", "fresh.toml", "two-rooms.toml", "rooms.npz")
 
@@ -97,10 +97,10 @@ def test_json_is_one_document_and_nothing_else_and_plain_text_has_no_escapes(hom
 
 
 BAD = [
-    ("inspect", "absent.toml"),
+    ("show", "absent.toml"),
     ("studio", "absent.toml", "--no-browser"),
-    ("inspect", "broken.toml"),
-    ("inspect", "gallery:no-such-thing"),
+    ("show", "broken.toml"),
+    ("show", "gallery:no-such-thing"),
     ("measure", "rooms.toml", "absent.safetensors"),
     ("measure", "rooms.toml", "rooms.toml"),
     ("measure", "rooms.toml", "other.safetensors"),
@@ -123,8 +123,8 @@ BAD = [
     ("fit", "absent.csv"),
     ("fit", "rooms.toml"),
     ("fit", "runs.csv", "--policy", "uniform"),
-    ("fit", "runs.csv", "--secret", "cellar"),
-    ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "fame"),
+    ("fit", "runs.csv", "--set", "fit.secret=cellar"),
+    ("fit", "rooms.toml", "runs.csv", "--what", "fame"),
     ("new", "rooms"),
     ("new", "--from", "no-such-thing"),
     ("frontier", "rooms.toml", "-o", "no/such/curve.csv", "--points", "2", *QUICK),
@@ -159,7 +159,7 @@ def test_a_reader_that_leaves_is_no_error(home: Path):
 
 
 def test_a_terminal_without_greek_is_no_error(home: Path):
-    done = process("inspect", "rooms.toml", cwd=home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = process("show", "rooms.toml", cwd=home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.code == 0, done.err
     assert "\\u2026" in done.out
 
@@ -195,7 +195,7 @@ def test_rewards_at_the_end_of_the_range_give_no_warnings(home: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for command in (
-            ("inspect", "large.toml"),
+            ("show", "large.toml"),
             ("measure", "large.toml", "uniform"),
             ("solve", "large.toml", *QUICK),
         ):

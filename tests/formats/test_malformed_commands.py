@@ -188,10 +188,10 @@ def test_commands(solved: tuple[veil.Problem, veil.Solution]):
         "drn": (["convert", put("bad.drn", DRN_FILES["a row of 0.95"][0]), "out.npz"], ("bad.drn, line 18:", "sums to 0.95")),
         "npz": (["convert", put("bad.npz", NPZ["no start"][0]()), "out.pomdp"], ("bad.npz", "no array 'initial'")),
         "solve": (["solve", scenario, "-o", "out"], unknown),
-        "inspect": (["inspect", scenario], unknown),
+        "show": (["show", scenario], unknown),
         "measure": (["measure", scenario, "uniform"], unknown),
         "simulate": (["simulate", scenario, "uniform", "-o", "out.csv"], unknown),
-        "certify": (["certify", scenario, "uniform", "-o", "out.json"], unknown),
+        "certify": (["measure", scenario, "uniform", "--certificate", "out.json"], unknown),
         "report of a scenario": (["report", scenario, "uniform", "-o", "out.html"], unknown),
         "measure a policy": (["measure", PROBLEM, policy], sums),
         "convert a policy": (["convert", policy, "out.csv", "--scenario", PROBLEM], sums),
@@ -210,7 +210,7 @@ COSTLY: dict[str, tuple[str, Callable[[], bytes], list[str]]] = {
         "bad.toml",
         lambda: ("horizon = 1\n[graph]\ninitial = 's0'\ntransitions = ["
                  + "".join(f"['s{i}','a','t{i}',0.5],\n" for i in range(36000)) + "]\nstates = ['s']\n").encode(),
-        ["inspect", "bad.toml"],
+        ["show", "bad.toml"],
     ),
     "pomdp": (
         "bad.pomdp",

@@ -528,10 +528,10 @@ def test_the_command_reads_what_simulate_writes_and_writes_what_measure_reads(tm
         assert done.code == 0
         if number:
             (tmp_path / "runs.json").write_text(done.out)
-    same = ("--scenario", "gallery:two-rooms", "--set", "fit.draws=5")
-    told = [command("fit", f"runs.{kind}", *same, "--json") for kind in ("csv", "json")]
+    same = ("--set", "fit.draws=5")
+    told = [command("fit", "gallery:two-rooms", f"runs.{kind}", *same, "--json") for kind in ("csv", "json")]
     assert told[0].json == told[1].json
-    done = command("fit", "runs.csv", *same, "-o", "fitted")
+    done = command("fit", "gallery:two-rooms", "runs.csv", *same, "-o", "fitted")
     assert "written to fitted" in done.out
     measured = command("measure", "fitted/scenario.toml", "fitted/policy.safetensors", "--json")
     assert measured.json["opacity"]["bits"] == pytest.approx(told[0].json["opacity"]["bits"])

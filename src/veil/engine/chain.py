@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cached_property, singledispatch
-from threading import Lock
 
 import numpy as np
 import scipy.sparse as sp
@@ -200,27 +199,16 @@ class Slopes:
     def __init__(self, chain: Chain):
         self.chain = chain
         self._outer: dict[tuple[int, int], np.ndarray] = {}
-        self._lock = Lock()
 
     def add(self, time: int, emitter: int, left: np.ndarray, right: np.ndarray) -> None:
         """Add `Σ_n left(n,x) right(n,x')` to the gradient with respect to `K_t(x,x')` of a emitter."""
         self.add_outer(time, emitter, self.chain.hidden.kernel.outer(left, right))
 
-    def add_outer(self, time: int, emitter: int, outer: np.ndarray, entries: np.ndarray | None = None) -> None:
-        """Add a gradient with respect to `K_t` that the kernel's `outer` has made; several threads may do so at once.
-
-        With `entries` it is about these entries of a sparse kernel alone.
-        """
-        key = (0 if self.chain.stationary else time, emitter)
-        with self._lock:
-            if entries is not None:
-                if key not in self._outer:
-                    self._outer[key] = np.zeros(self.chain.hidden.kernel.num_entries)
-                self._outer[key][entries] += outer
-            elif key in self._outer:
-                self._outer[key] += outer
-            else:
-                self._outer[key] = outer
+    def add_outer(self, time: int, emitter: int, outer: np.ndarray) -> None:
+        """Add a gradient with respect to `K_t` that the kernel's `outer` has made."""
+        total = self._outer.setdefault((0 if self.chain.stationary else time, emitter), outer)
+        if total is not outer:
+            total += outer
 
     def table(self) -> Float[np.ndarray, "T C A"]:
         """The gradient with respect to each entry of the policy's table."""

@@ -29,16 +29,16 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Bits of B tables, their gradients in the tables, and the standard errors of the bits, 0 where they are exact."""
+    """Values of B tables, their gradients in the tables, and the standard errors of the values, 0 where they are exact."""
 
-    bits: Float[np.ndarray, " B"]
+    values: Float[np.ndarray, " B"]
     gradient: Any
     errors: Float[np.ndarray, " B"]
 
     @staticmethod
-    def exact(bits: Float[np.ndarray, " B"], gradient: Any) -> "Estimate":
+    def exact(values: Float[np.ndarray, " B"], gradient: Any) -> "Estimate":
         """Without an error."""
-        return Estimate(bits, gradient, np.zeros(len(bits)))
+        return Estimate(values, gradient, np.zeros(len(values)))
 
 
 class Backend(Protocol):
@@ -77,7 +77,7 @@ class Sum:
         total: Any = np.zeros(tables.shape) if gradient and not self.terms else None
         for sign, backend in self.terms:
             found = backend(tables, clock, draw, gradient=gradient)
-            bits, errors = bits + sign * found.bits, np.hypot(errors, found.errors)
+            bits, errors = bits + sign * found.values, np.hypot(errors, found.errors)
             if gradient:
                 total = sign * found.gradient if total is None else total + sign * found.gradient
         return Estimate(bits, total, errors)
@@ -119,4 +119,4 @@ def _part(backend: Backend, asked: tuple[Tables, Draw | None, bool], clock: Cloc
 
 def _joined(one: Estimate, other: Estimate) -> Estimate:
     gradient = None if one.gradient is None else np.concatenate([one.gradient, other.gradient])
-    return Estimate(np.concatenate([one.bits, other.bits]), gradient, np.concatenate([one.errors, other.errors]))
+    return Estimate(np.concatenate([one.values, other.values]), gradient, np.concatenate([one.errors, other.errors]))

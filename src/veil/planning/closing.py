@@ -112,7 +112,7 @@ def _sampled_bits(objective: Objective, table: np.ndarray, count: int, options: 
         if pair.belief is not None:
             drawn = hidden.num_sequences if hidden.method == "sampled" else options.sequences
             loss = made(table[None], UNLIMITED, Draw(drawn, options.seed + 1), gradient=False)
-            value = replace(value, loss_bits=float(loss.bits[0]), loss_std_error=float(loss.errors[0]))
+            value = replace(value, loss_bits=float(loss.values[0]), loss_std_error=float(loss.errors[0]))
         found.append(value)
     return Bits(own, tuple(found))
 

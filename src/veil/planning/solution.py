@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -273,7 +273,8 @@ class Solution(Value):
         if proof is None:
             facts += [("proven", f"no bounds: {self.certificate_note}")] if self.certificate_note else []
         elif self.goal == "transparent":
-            facts.append(("proven", f"this policy hides at most {upper_text(proof.upper, 6)} bits"))
+            least = "" if proof.beliefs is None else f", any policy at least {lower_text(proof.lower, 6)} bits"
+            facts.append(("proven", f"this policy hides at most {upper_text(proof.upper, 6)} bits{least}"))
             if proof.likely_upper < proof.upper:
                 facts.append((CONFIDENCE, f"this policy hides at most {upper_text(proof.likely_upper, 6)} bits"))
         else:
@@ -298,6 +299,8 @@ class Solution(Value):
         facts += [one.fact() for one in self.pairs]
         facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []
         facts += self._left_out()
+        compared = cast("dict[str, float]", self.settings.get("compared", {}))
+        facts += [(name, f"{bits:.6f} bits") for name, bits in compared.items()]
         facts += [("task", f"{self.task_value:.6g} = {self.task}")] if self.task else []
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))

@@ -33,8 +33,8 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
 
     Methods: `"ascent"`, the default, climbs from many starts on exact gradients (on fresh samples if those are too
     expensive), polishes the best to a stationary point and makes it exactly feasible; `"primal-dual"` is the paper's
-    algorithm; `"game"` finds the best over all policies with any memory, between proven bounds. Packages can add others
-    (`veil.planning.methods`).
+    algorithm; `"game"` finds the best over all policies with any memory, between proven bounds; `"queries"` plans for
+    an observer that chooses where to look (`veil.best_queries`). Packages can add others (`veil.planning.methods`).
 
     Memories: `"markov"`, the state; `"timed"`, state and time; `ObservationMemory(k)`, `StateMemory(k)`,
     `ZoneMemory(zones)`, `Controller(nodes)`, `Mixture(tables)`; `"history"`, with `method="game"` alone. Unless a `start` is
@@ -126,6 +126,8 @@ def task_value(problem: Problem, solution: Solution, task: str) -> float:
 
 def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, seconds: float) -> Solution:
     """The answer with its certificate, or with the reason why it has none."""
+    if solution.certificate is not None:  # of the method itself
+        return solution
     note = _why_no_proof(problem, solution, options)
     if note:
         return replace(solution, certificate_note=note)

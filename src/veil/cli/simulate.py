@@ -1,10 +1,11 @@
-"""`veil observe` and `veil simulate`: a policy as the observer sees it."""
+"""`veil simulate`: a policy as the observer sees it, in drawn runs or in observations that are given."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Required, TextIO, TypedDict
 
 import typer
 
@@ -13,7 +14,6 @@ from .shared import (
     BAD_INPUT,
     INTERRUPTED,
     SOLVED,
-    JsonOption,
     PairOption,
     PolicyArgument,
     ScenarioArgument,
@@ -63,45 +63,11 @@ class Run(TypedDict):
     observations: "list[Event | None]"
 
 
-@guarded
-@with_changes
-def observe(
-    scenario: ScenarioArgument,
-    policy: PolicyArgument,
-    pair: PairOption = "own",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document for each line.")] = False,
-    *,
-    changes: tuple[str, ...] = (),
-) -> None:
-    """Track the observer's belief: read observations from standard input, one per line, and print the posterior after each.
-
-    If the observer sees actions, a line is ACTION,OBSERVATION; the first observation has no action. An empty line starts
-    a new run. An impossible observation is reported and leaves the posterior unchanged.
-
-    Exit codes: 0 done, 2 a line was not understood, 130 after Ctrl-C.
-
-    Example: printf '0\\nbeep\\n' | veil observe gallery:two-rooms uniform
-    """
-    from .. import ObserverFilter
-
-    opened = open_scenario(scenario, changes)
-    observer = ObserverFilter(opened.problem, open_policy(opened.problem, policy), pair=pair)
-    tell: _Lines | _JsonLines = _JsonLines() if as_json else _Lines(observer)
-    code = SOLVED
-    try:
-        for step in _steps(observer):
-            code = code if step.get("understood", True) else BAD_INPUT
-            tell.step(step)
-    except KeyboardInterrupt:  # the usual way to stop
-        code = INTERRUPTED
-    stop(code)
-
-
-def _steps(observer: "ObserverFilter") -> Iterator[Step]:
-    """The posterior after each line of standard input."""
+def _steps(observer: "ObserverFilter", stream: TextIO) -> Iterator[Step]:
+    """The posterior after each line."""
     from ..common.errors import ImpossibleObservationError, VeilError
 
-    for number, line in enumerate(iter(sys.stdin.readline, ""), 1):  # iterating over the file itself would read ahead
+    for number, line in enumerate(iter(stream.readline, ""), 1):  # iterating over the file itself would read ahead
         text, more = line.strip(), Refusal()
         if not text:
             observer.reset()
@@ -191,22 +157,46 @@ def simulate(
     ] = None,
     observations_only: Annotated[
         bool,
-        typer.Option("--observations", help="Print only the observations, one per line, as veil observe reads them."),
+        typer.Option("--observations", help="Print only the observations, one per line, as --observed reads them."),
     ] = False,
-    as_json: JsonOption = False,
+    observed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw no runs: read observations from this file (- for standard input), one per line, and print the"
+            " observer's belief after each.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document; with --observed one for each line.")
+    ] = False,
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
-    """Simulate a policy: states, actions, observations, and the secret of each run.
+    """Simulate a policy: states, actions, observations, and the secret of each run; or track the observer's belief.
 
-    Example: veil simulate patrol.toml patrol-result --observations | veil observe patrol.toml patrol-result
+    With --observed a line is an observation; if the observer sees actions, ACTION,OBSERVATION (the first has no action). An
+    empty line starts a new run. An impossible observation is reported and leaves the belief unchanged.
+
+    Exit codes: 0 done, 2 bad input or a line was not understood, 130 after Ctrl-C.
+
+    Example: veil simulate patrol.toml patrol-result --runs 100 -o runs.csv
+
+    Example: printf '0\\nbeep\\n' | veil simulate gallery:two-rooms uniform --observed -
+
+    Example: veil simulate patrol.toml uniform --observations | veil simulate patrol.toml uniform --observed -
     """
-    opened = open_scenario(scenario, changes)
-    played = _play(opened.problem, open_policy(opened.problem, policy), pair, runs, seed)
+    problem = open_scenario(scenario, changes).problem
+    acting = open_policy(problem, policy)
+    if observed is not None:
+        _observe(problem, acting, pair, observed, as_json)
+        return
+    played = _play(problem, acting, pair, runs, seed)
     if output is not None:
         write_text(output, _runs_csv(played), force=True)
     if as_json:
-        print_json({"problem": opened.problem.name, "seed": seed, "runs": played})
+        print_json({"problem": problem.name, "seed": seed, "runs": played})
     elif observations_only:
         print("\n\n".join("\n".join(map(event_text, _seen(run))) for run in played))
     elif output is not None:
@@ -215,6 +205,23 @@ def simulate(
         for number, run in enumerate(played):
             rows = zip(range(len(run["states"])), run["states"], [*run["actions"], ""], _texts(run), strict=True)
             print_table(["time", "state", "action", "observation"], rows, title=f"run {number}: {run['secret']}")
+
+
+def _observe(problem: "Problem", policy: "Policy", pair: str, place: str, as_json: bool) -> None:
+    """Print the observer's belief after each line of a file, or of standard input."""
+    from .. import ObserverFilter
+
+    observer = ObserverFilter(problem, policy, pair=pair)
+    tell: _Lines | _JsonLines = _JsonLines() if as_json else _Lines(observer)
+    code = SOLVED
+    try:
+        with contextlib.nullcontext(sys.stdin) if place == "-" else open(place, encoding="utf-8") as stream:
+            for step in _steps(observer, stream):
+                code = code if step.get("understood", True) else BAD_INPUT
+                tell.step(step)
+    except KeyboardInterrupt:  # the usual way to stop
+        code = INTERRUPTED
+    stop(code)
 
 
 def _play(problem: "Problem", policy: "Policy", pair: str, runs: int, seed: int) -> list[Run]:

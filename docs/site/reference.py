@@ -1,17 +1,20 @@
-"""The reference of scenario files, written from the schema: every table, every key, its form, default and meaning."""
+"""Prints `docs/scenario-reference.md` from the schema: every table and key of scenario files, its form, default and meaning.
+
+Run `python docs/site/reference.py > docs/scenario-reference.md` after a change of a key; a test compares the two.
+"""
 
 import inspect
 
 from pydantic.json_schema import JsonSchemaValue
 
-from ...policy.memories.registry import MEMORIES
-from ...problem.secrets.registry import SECRETS
-from . import schema as forms
-from .models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
-from .observer import MOST_EMISSIONS, MOST_READINGS
-from .solve_table import memory_form
-from .text import MOST_BYTES
-from .types import Table
+from veil.formats.scenario import schema as forms
+from veil.formats.scenario.models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
+from veil.formats.scenario.observer import MOST_EMISSIONS, MOST_READINGS
+from veil.formats.scenario.solve_table import memory_form
+from veil.formats.scenario.text import MOST_BYTES
+from veil.formats.scenario.types import Table
+from veil.policy.memories.registry import MEMORIES
+from veil.problem.secrets.registry import SECRETS
 
 # Kinds of one thing share a section.
 _KINDS: dict[str, dict[str, type[Table]]] = {
@@ -45,7 +48,7 @@ _TABLES: tuple[tuple[str, type[Table] | None], ...] = (
 
 _HEAD = f"""# Scenario files
 
-<!-- Written by `python -m veil.formats.scenario.reference` from formats/scenario/schema.py: edit that file instead. -->
+<!-- Written by `python docs/site/reference.py` from formats/scenario/schema.py: edit that file instead. -->
 
 A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`, `[graph]` or `[file]`), an observer,
 a secret, the number of decisions and a threshold on the return. `veil.load` reads it, and `veil show schema` prints
@@ -53,7 +56,7 @@ the JSON schema for editors. Nothing in a file is executed, and unknown keys are
 
 ```console
 $ veil new patrol
-$ veil inspect patrol.toml
+$ veil show patrol.toml
 ```
 
 ```toml
