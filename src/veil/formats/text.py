@@ -25,7 +25,8 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
     place = Path(path)
     try:
         if not place.is_file():
-            raise ModelFileError(path, "the file does not exist" if not place.exists() else "this is not a file")
+            other = "this is a folder, expected a file" if place.is_dir() else "this is not an ordinary file"
+            raise ModelFileError(path, other if place.exists() else "the file does not exist")
         with place.open("rb") as file:
             parts, left = [], most_bytes + 1
             while part := file.read(min(left, _PART)):  # one call would allocate the limit, not the size of the file
