@@ -180,7 +180,9 @@ def test_bytes_that_are_no_scenario(tmp_path: Path):
 def test_paths_that_are_no_file(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.toml")
     for name in ("missing.toml", "..", "a\0b", "x" * 5000, "pipe.toml"):
-        with pytest.raises(ScenarioError, match=r"does not exist|not a file|a folder|is not the name of a file|cannot be read"):
+        with pytest.raises(
+            ScenarioError, match=r"does not exist|not an ordinary file|a folder|not the name of a file|cannot be read"
+        ):
             load_scenario(str(tmp_path / name))
 
 
