@@ -21,9 +21,10 @@ from ...problem.secrets.registry import SECRETS
 from ...problem.secrets.secret import Secret
 from ..imported import changed_model
 from ..propositions import with_meanings
+from ..rows import normalised
 from .forms import validated
 from .keys import make, read_keys
-from .models import ScenarioModel, normalised, paid_states
+from .models import ScenarioModel, paid_states
 from .schema import ConstraintTable, ObserverTable, OneOfSeveral, PaidStates, SecretForm, feature_form
 from .solve_table import Settings, memory_form
 from .text import shown
