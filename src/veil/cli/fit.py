@@ -9,6 +9,7 @@ from .options import Further, with_changes
 from .shared import (
     JsonOption,
     TimeLimitOption,
+    check_output,
     complete_scenario,
     guarded,
     open_policy,
@@ -169,6 +170,7 @@ def audit(
     from ..formats.documents import json_text
     from ..learning.audit import audit_logs
 
+    check_output(output)
     more = Further("audit", changes, audit_logs)
     if more.changes:
         raise InputError("--set", ["there is no scenario here: only audit.NAME=VALUE"])

@@ -45,19 +45,6 @@ def with_options(declared: type) -> Callable[[Callable[..., None]], Callable[...
     return decorate
 
 
-def own_options(command: str, changes: Sequence[str], declared: type) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The options that `--set COMMAND.NAME=VALUE` gives, and the changes of the scenario; refuses other names."""
-    from ..common.errors import InputError
-    from ..common.settings import unknown
-    from ..formats.scenario.changes import read_change
-
-    own = [text for text in changes if text.startswith(f"{command}.")]
-    given = {".".join(place[1:]): value for place, value in map(read_change, own)}
-    if wrong := unknown(given, settings(declared)):
-        raise InputError("--set", wrong)
-    return given, tuple(text for text in changes if text not in own)
-
-
 def _flag(option: Setting, *, methods: bool) -> inspect.Parameter:
     """The flag of an option; `methods`: whether to say which methods have it."""
     about = option.about
