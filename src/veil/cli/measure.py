@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
+from ..planning.options import Evaluation
 from .options import Further, with_changes
 from .progress import QuietOption, reported
 from .shared import (
@@ -79,9 +80,7 @@ def measure(
         ),
     ] = None,
     pair: PairOption = "own",
-    method: Annotated[
-        Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
-    ] = "auto",
+    method: Annotated[Evaluation, typer.Option(help="How to compute the opacity.")] = "auto",
     seed: SeedOption = 0,
     time_limit: TimeLimitOption = None,
     details: Annotated[
