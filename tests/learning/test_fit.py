@@ -150,7 +150,7 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path):
         ("r.csv", "", r"r\.csv, line 1: its first line is empty"),
         ("r.csv", "run,state\n0,a\n", r"line 1: the columns are 'run', 'state', expected run, time"),
         ("r.csv", "run,time,state,state\n", r"line 1: two columns are called 'state'"),
-        ("r.csv", "run,time,state\n0,0\n", r"line 2: 2 cells, expected 3"),
+        ("r.csv", "run,time,state\n0,0\n", r"line 2: 2 cells found, expected 3"),
         ("r.csv", "run,time,state\n0,0,a\n0,2,a\n", r"line 3: run '0' has time '2', expected 1"),
         ("r.csv", "run,time,state\n0,1e9,a\n", r"line 2: run '0' has time '1e9', expected 0"),
         ("r.csv", 'run,time,state\n0,0,"a\n', r"line \d: not a CSV file"),

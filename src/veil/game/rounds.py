@@ -100,6 +100,7 @@ class Rounds:
         threshold: float | None,
         gap: float,
         task: Task = (),
+        known: float = np.inf,
     ):
         self.problem, self.pairs, self.counted, self.threshold, self.gap = problem, pairs, counted, threshold, gap
         self.agent, self.targets = AgentProblem(problem, pairs, task=task), other_targets(problem)
@@ -111,6 +112,7 @@ class Rounds:
         self.aim = counted.kept + _KEPT_MORE
         self.columns: list[_Column] = []
         self.lower, self.upper, self.proving, self.games = -np.inf, np.inf, self.weights, 0
+        self.known = known
         self.best: GameResult | None = None
         self.mixture: _Column | None = None
         self.unreachable, self._penalty, self._least_kept = False, _FIRST_PENALTY, -np.inf
@@ -119,8 +121,8 @@ class Rounds:
 
     @property
     def open_bits(self) -> float:
-        """Upper minus lower bound."""
-        return self.upper - self.lower
+        """The smallest upper bound that is known, minus the lower one."""
+        return min(self.upper, self.known) - self.lower
 
     def run(self, iterations: int, clock: Clock) -> str:
         """Games until the bounds are as close as asked for, or the clock says so; returns why they end."""
@@ -152,7 +154,6 @@ class Rounds:
             if bounds
             else _OWN_SHARE * open_bits,
             iterations=iterations,
-            blind=None if self.best is None else self.best.blind,
             prices=self.prices,
             table=self.counted.table(weights),
             task=self.agent.task if bounds else (),

@@ -168,11 +168,15 @@ class Objective:
         return any(one is not None for one in self.channels.backends[1:])
 
     @property
-    def most_bits(self) -> float:
-        """What is hidden at most in what is maximised."""
+    def most_score(self) -> float:
+        """What is maximised is no larger."""
         columns = [one.column for one in self.channels.least] or [0]
-        found = [self.channels.backends[column] for column in columns]
-        return min((one.most_bits for one in found if one is not None), default=np.inf)
+        ends = [one.ends for one in (self.channels.backends[column] for column in columns) if one is not None]
+        if self.has_terms or not self.weight:
+            return np.inf
+        return min(
+            (self.weight * most if self.weight > 0 else self.weight * least for least, most in ends), default=np.inf
+        )
 
     @property
     def units(self) -> Float[np.ndarray, " K"]:

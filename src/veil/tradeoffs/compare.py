@@ -12,6 +12,7 @@ from ..common.settings import checked, takes
 from ..common.text import in_parentheses
 from ..common.values import Value
 from ..measure.result import Opacity
+from ..planning.closing import AFTER_SECONDS
 from ..planning.solution import Solution, Status
 from ..planning.solve import solve
 from ..policy.memories import Memory, StateMemory
@@ -22,7 +23,6 @@ from ..proof.certify import certify
 from .options import CompareOptions
 
 _MEMORIES: tuple[str | Memory, ...] = ("markov", "timed", StateMemory(1), "history")
-_PROOF_SECONDS = 20.0  # where there is no limit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,7 +119,7 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
         if found.status is Status.INTERRUPTED:
             break
     if options.certificate and not any(row.status is Status.INTERRUPTED for row in rows):
-        upper = min(upper, _proven(problem, rows, _PROOF_SECONDS if math.isinf(clock.left) else clock.left))
+        upper = min(upper, _proven(problem, rows, AFTER_SECONDS if math.isinf(clock.left) else clock.left))
     return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent, trivial_bound(problem, upper))
 
 
