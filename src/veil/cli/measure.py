@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from ..planning.options import Evaluation
-from .options import Further, with_changes
+from .options import Further
 from .progress import QuietOption, reported
 from .shared import (
     GATE_MISSED,
@@ -25,7 +25,6 @@ from .shared import (
     complete_policy,
     complete_scenario,
     event_text,
-    guarded,
     is_model_file,
     is_result,
     open_model,
@@ -58,8 +57,6 @@ _TOP = 5  # worst sequences that are listed
 By = Literal["leaked_bits", "gain_bits", "posterior"]
 
 
-@guarded
-@with_changes
 def measure(
     scenario: Annotated[
         str,
