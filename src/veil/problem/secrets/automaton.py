@@ -30,7 +30,7 @@ class ReadsLabels(Secret):
     default_label: str | None
     otherwise: str | None
     agent_knows: bool
-    accepting: Iterable[str] = ()
+    accepting: Iterable[str]
 
     def __post_init__(self) -> None:
         if self.accepting != ():

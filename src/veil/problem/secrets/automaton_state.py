@@ -25,6 +25,7 @@ class AutomatonState(ReadsLabels):
 
     kind = "automaton_state"
     keys = tuple(key for key in Automaton.keys if key.name != "accepting")
+    accepting = ()
 
     transitions: Mapping[tuple[str, str], str]
     initial: str
