@@ -76,8 +76,13 @@ def rule_bound(
     spared = _spared(problem, bound, kept or {})
     prices = checked_prices(problem, bound.prices, bounds, 900, "rule")
     walk = _walked(problem, bound)
-    after = continuation_values(problem, values) if problem.endless else (problem.paid[0].terminal, 0.0)
-    horizon, lagrangian = problem.horizon, Lagrangian(problem, prices, factors or (0.0,) * len(prices), after)
+    factors = factors or (0.0,) * len(prices)
+    after = problem.paid[0].terminal, 0.0
+    if problem.endless:  # an objective that takes the return away gains most from what is worst for the return
+        sign = 1 if prices[0] + factors[0] >= 0 else -1
+        value, tail = continuation_values(problem, values, sign)
+        after = sign * value, sign * tail
+    horizon, lagrangian = problem.horizon, Lagrangian(problem, prices, factors, after)
     x, events, mass = problem.start
     node = _joined(
         [one.first[event] for one, event in zip(walk.rules, _of_rules(problem, events), strict=True)], walk.sizes[0]

@@ -14,8 +14,8 @@ class Lagrangian:
     """What the prices and the objective pay: `Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a)` for a decision, and for the last x.
 
     `factors`: c_k of the quantities in the objective, beside the bits. `after`: what x earns of the return at time T and later,
-    and a bound on its error. `left_out` bounds what powers of the discounts leave out, and what products below the normal range
-    do.
+    and what is added for its error, of the sign of `λ_0 + c_0`. `left_out` bounds what powers of the discounts leave out, and
+    what products below the normal range do.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Lagrangian:
         terms = zip(prices, factors, problem.paid, strict=True)
         self.parts = [(price * one.sign + factor, one) for price, factor, one in terms]
         self.last = [after, *((one.terminal, 0.0) for one in problem.paid[1:])]
-        ends = [float(np.abs(last).max() + tail) for last, tail in self.last]
+        ends = [float(np.abs(last).max() + abs(tail)) for last, tail in self.last]
         self.last_size = sum(abs(price) * end for (price, _), end in zip(self.parts, ends, strict=True))
         self.earned = [one.largest + end for one, end in zip(problem.paid, ends, strict=True)]
         self.left_out = (problem.horizon + 1) * TINY * sum(self.earned)
