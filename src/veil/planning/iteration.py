@@ -55,8 +55,8 @@ class SearchState(SavedState):
 
     **Attributes:** `iteration`: how many were made; `best`: the best feasible table so far, the one nearest to feasibility
     where none is feasible; `best_multiplier`: the multipliers of the scaled constraints that go with it; `best_score`: -inf
-    where it is not feasible; `ends`: what each start was worth where it ended, and its return in units of its range, no row where
-    there was one start; `history`: one row for each iteration, as `History.of` takes them.
+    where it is not feasible; `ends`: what each start was worth where it ended, and its return in units of its range, no row
+    where there was one start; `history`: one row for each iteration, as `History.of` takes them.
     """
 
     iteration: int
