@@ -128,7 +128,7 @@ class _Climber:
 
     def value_and_gradient(self, table: Float[np.ndarray, "1 C A"]) -> tuple[float, Float[np.ndarray, "1 C A"]]:
         self.clock.check()
-        values, gradients = self.space.sums_and_gradients(table[None], (0,))
+        values, gradients = self.space.summed(table[None], (0,))
         value = self.sign * float(values[0, 0])
         if value > self.best[0]:
             self.best = value, table

@@ -165,15 +165,14 @@ class DeviceLayers:
         found = Rewards(paid.reward, paid.last, hidden.start, discounts, np.array(paid.discount))
         return jax.device_put(Rewards(*(part.astype(np.float64) for part in found)))
 
-    def sums(self, tables: Any, numbers: Sequence[int]) -> Float[np.ndarray, "1 B"]:
-        """The return of each table; a search on a device has no other quantity."""
+    def summed(
+        self, tables: Any, numbers: Sequence[int], *, gradient: bool = True
+    ) -> tuple[Float[np.ndarray, "1 B"], list[Any]]:
+        """The return of each table, with its gradient that of one table; a search on a device has no other quantity."""
         assert tuple(numbers) == (0,)
-        return np.array([[float(_value(self.fixed, self.send(table), self._rewards)) for table in tables]])
-
-    def sums_and_gradients(self, tables: Any, numbers: Sequence[int]) -> tuple[Float[np.ndarray, "1 1"], list[Any]]:
-        """The return of one table and its gradient."""
+        if not gradient:
+            return np.array([[float(_value(self.fixed, self.send(table), self._rewards)) for table in tables]]), [None]
         assert len(tables) == 1
-        assert tuple(numbers) == (0,)
         value, slope, _ = _returns(self.fixed, self.send(tables[0]), self._rewards)
         return np.array([[float(value)]]), [slope[None]]
 
