@@ -249,8 +249,7 @@ class Layers:
 
     def time_average(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "1 C A"]:
         """The stationary table that takes each action as often as a time-dependent one."""
-        occupied = Chain(self.hidden, table, stationary=False).occupancies[:-1]
-        return time_average(self.hidden, table, occupied)[None]
+        return time_average(self.hidden, table)[None]
 
 
 def _posterior(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -285,15 +284,10 @@ def used_rows(hidden: Hidden, reached: list[Int[np.ndarray, " n"]], times: int) 
     return np.concatenate(used)
 
 
-def time_average(
-    hidden: Hidden, timed: Float[np.ndarray, "T C A"], occupied: Float[np.ndarray, "T N"]
-) -> Float[np.ndarray, "C A"]:
-    """How often each action is taken in a cell over all times; cells that are never met keep their first row.
-
-    **Arguments:** `timed`, a time-dependent table; `occupied`, `P(x_t = x)` under it for t < T.
-    """
+def time_average(hidden: Hidden, timed: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "C A"]:
+    """How often each action is taken in a cell over all times; cells that are never met keep their first row."""
     weights = np.zeros((hidden.num_cells, len(timed)))
-    np.add.at(weights, hidden.cell, occupied.T)
+    np.add.at(weights, hidden.cell, Chain(hidden, timed, stationary=False).occupancies[:-1].T)
     total = weights.sum(axis=1)[:, None]
     average = np.einsum("ct,tca->ca", weights, timed) / np.where(total > 0, total, 1.0)
     return np.where(total > 0, average, timed[0])
