@@ -251,7 +251,7 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
     for text, message in (
         ("run,outcome\n0,a\n", r"line 1: the columns are 'run', 'outcome', expected episode and outcome"),
         ("episode,outcome\ne0,a\ne0,b\n", r"line 3: run 'e0' has the labels 'a' and 'b'"),
-        ("episode,outcome\ne0\n", "line 2: 1 cells, expected 2"),
+        ("episode,outcome\ne0\n", "line 2: 1 cells found, expected 2"),
         ("", "line 1: its first line is empty, expected the names of columns"),
     ):
         (tmp_path / "labels.csv").write_text(text)

@@ -302,6 +302,8 @@ def test_to_show_is_to_leave_less_uncertain():
         assert found.goal == "transparent"
         assert found.opacity.bits <= uniform + 1e-9, seed
         assert found.opacity.bits <= veil.solve(problem, **QUICK).opacity.bits + 1e-9, seed
+        leaking = veil.solve(problem, goal="transparent", objective="leakage", **QUICK)
+        assert leaking.opacity.leakage_bits >= found.opacity.leakage_bits - 1e-3, seed
 
 
 @pytest.mark.parametrize(("seed", "share"), [(1, 0.9), (11, 0.99), (10, 0.99)])

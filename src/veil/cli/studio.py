@@ -13,7 +13,7 @@ def studio(
     scenario: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SCENARIO]",
+            metavar="SCENARIO",
             help="A scenario file (.toml), or gallery:NAME; without it the studio starts a new one.",
             show_default=False,
             autocompletion=complete_scenario,

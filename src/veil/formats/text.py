@@ -1,7 +1,9 @@
 """Text files: read within a limit of size, written complete or not at all, and the words and numbers in them."""
 
+import csv
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,8 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
     place = Path(path)
     try:
         if not place.is_file():
-            raise ModelFileError(path, "the file does not exist" if not place.exists() else "this is not a file")
+            other = "this is a folder, expected a file" if place.is_dir() else "this is not an ordinary file"
+            raise ModelFileError(path, other if place.exists() else "the file does not exist")
         with place.open("rb") as file:
             parts, left = [], most_bytes + 1
             while part := file.read(min(left, _PART)):  # one call would allocate the limit, not the size of the file
@@ -46,6 +49,29 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
         line = content.count(b"\n", 0, error.start) + 1
         found = f"byte {content[error.start]:#04x} is not UTF-8"
         raise ModelFileError(path, f"{found}, expected a text file in UTF-8", line) from None
+
+
+def read_rows(path: str | Path, text: str, first: int = 1) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a CSV text that are not empty, numbered from `first` on; all have as many cells as the first one.
+
+    **Raises:** `ModelFileError` naming the line.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    width = 0
+    try:
+        for cells in reader:
+            line = reader.line_num + first - 1
+            if not width and not any(cells):
+                break
+            if cells and width and len(cells) != width:
+                raise ModelFileError(path, f"{len(cells)} cells found, expected {width}, as in the first line", line)
+            width = width or len(cells)
+            if cells:
+                yield line, cells
+    except csv.Error as error:
+        raise ModelFileError(path, f"not a CSV file: {error}", reader.line_num + first - 1) from None
+    if not width:
+        raise ModelFileError(path, "its first line is empty, expected the names of columns", first)
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:

@@ -24,7 +24,7 @@ from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime
 from ..engine.feasibility import feasible_mixture, other_targets
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
-from .ascent import GameResult, solve_priced_game, tables_of
+from .ascent import GameResult, solve_priced_game
 from .multiplier import FlowPoint
 from .pairs import Pairs
 from .responses import AgentProblem, Outcome, Task
@@ -100,6 +100,7 @@ class Rounds:
         threshold: float | None,
         gap: float,
         task: Task = (),
+        known: float = np.inf,
     ):
         self.problem, self.pairs, self.counted, self.threshold, self.gap = problem, pairs, counted, threshold, gap
         self.agent, self.targets = AgentProblem(problem, pairs, task=task), other_targets(problem)
@@ -111,6 +112,7 @@ class Rounds:
         self.aim = counted.kept + _KEPT_MORE
         self.columns: list[_Column] = []
         self.lower, self.upper, self.proving, self.games = -np.inf, np.inf, self.weights, 0
+        self.known = known
         self.best: GameResult | None = None
         self.mixture: _Column | None = None
         self.unreachable, self._penalty, self._least_kept = False, _FIRST_PENALTY, -np.inf
@@ -119,8 +121,8 @@ class Rounds:
 
     @property
     def open_bits(self) -> float:
-        """Upper minus lower bound."""
-        return self.upper - self.lower
+        """The smallest upper bound that is known, minus the lower one."""
+        return min(self.upper, self.known) - self.lower
 
     def run(self, iterations: int, clock: Clock) -> str:
         """Games until the bounds are as close as asked for, or the clock says so; returns why they end."""
@@ -152,7 +154,6 @@ class Rounds:
             if bounds
             else _OWN_SHARE * open_bits,
             iterations=iterations,
-            blind=None if self.best is None else self.best.blind,
             prices=self.prices,
             table=self.counted.table(weights),
             task=self.agent.task if bounds else (),
@@ -196,12 +197,8 @@ class Rounds:
 
     def _inside(self) -> list[np.ndarray]:
         """The policy whose worst slack is largest, on the pairs; even odds where it never goes."""
-        tables = []
-        for time, even in enumerate(self.agent.uniform()):
-            flow = feasible_mixture(self.problem).flows[time].T[:, self.pairs.layers[time].x]
-            here = flow.sum(axis=0)
-            tables.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
-        return tables
+        flows = zip(feasible_mixture(self.problem).flows[:-1], self.pairs.layers[:-1], strict=True)
+        return self.agent.tables([flow.T[:, layer.x] for flow, layer in flows])
 
     def _mixed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The shares of the columns that meet everything with the largest least, and the multipliers: weights and prices.
@@ -300,7 +297,7 @@ class Rounds:
     def result(self, stopped: str, seconds: float) -> GameResult:
         """The best bound with the best policy, that of the last column where none is known to meet everything."""
         assert self.best is not None
-        tables = tables_of(self.agent, (self.mixture or self.columns[-1]).point)
+        tables = self.agent.tables((self.mixture or self.columns[-1]).point.flows)
         outcome = self.agent.outcome(tables)
         bits = self._bits(outcome)[: self.counted.num_hidden]
         return replace(

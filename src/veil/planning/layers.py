@@ -22,16 +22,14 @@ from ..engine.sampling import Emissions, RowDraws
 from ..engine.sequences import Posteriors
 from ..engine.strings import StringPass
 from .backend import Draw
-from .best_returns import time_average
 
 R = TypeVar("R")
 
 Measure = Callable[[Posteriors, Int[np.ndarray, "k T+1"]], tuple[np.ndarray, Float[np.ndarray, "k Z"]]]
 """From what a pass finds along sequences, and these: some numbers for each of them, and the cotangents of a gradient."""
 
-_MESSAGE_BYTES = 2**30  # of messages kept for the adjoint; more sequences are worked on one part after the other
-# Parts are smaller where so many sequences or bytes of messages are left to each: several workers can share them then.
-_PART, _PART_BYTES = 256, 2**28
+# Of messages kept for the adjoint: sequences are worked on in parts of a quarter of it, so that several workers can share them.
+_MESSAGE_BYTES = 2**30
 _VALUED = 4096  # sequences whose posteriors are found at a time: many lanes, and few enough for several workers
 
 
@@ -164,7 +162,7 @@ class Layers:
         that a team shares; the parts do not depend on the team.
         """
         bytes_each = 8 * (self.num_places + 6 * max(self._sizes))
-        room = max(2, min(_MESSAGE_BYTES // bytes_each, max(_PART, _PART_BYTES // bytes_each)))
+        room = max(2, _MESSAGE_BYTES // 4 // bytes_each)
         parts = [(part, measure, len(events)) for part in np.array_split(events, -(-len(events) // room))]
         found, total = list[np.ndarray](), np.zeros(0)
         for values, slope in self._shares(_gradient, table, parts, clock, team):
@@ -306,3 +304,17 @@ def used_rows(hidden: Hidden, reached: list[Int[np.ndarray, " n"]], times: int) 
         return np.unique(np.concatenate(list(cells.values())))
     used = [time * hidden.num_cells + cells[id(states)] for time, states in enumerate(reached[: hidden.horizon])]
     return np.concatenate(used)
+
+
+def time_average(
+    hidden: Hidden, timed: Float[np.ndarray, "T C A"], occupied: Float[np.ndarray, "T N"]
+) -> Float[np.ndarray, "C A"]:
+    """How often each action is taken in a cell over all times; cells that are never met keep their first row.
+
+    **Arguments:** `timed`, a time-dependent table; `occupied`, `P(x_t = x)` under it for t < T.
+    """
+    weights = np.zeros((hidden.num_cells, len(timed)))
+    np.add.at(weights, hidden.cell, occupied.T)
+    total = weights.sum(axis=1)[:, None]
+    average = np.einsum("ct,tca->ca", weights, timed) / np.where(total > 0, total, 1.0)
+    return np.where(total > 0, average, timed[0])

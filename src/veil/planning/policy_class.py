@@ -28,10 +28,6 @@ from .backend import Tables
 from .device_layout import Layout
 from .layers import Layers
 
-_WORTH_LEAVING_OUT = (
-    0.9  # share of the rows of a table that is reached: with more, nothing is gained by leaving out the rest
-)
-
 if TYPE_CHECKING:
     from .device_layers import DeviceLayers
 
@@ -59,14 +55,14 @@ class Space:
     rows: Int[np.ndarray, " C"] | None = None
 
     def on_reachable_rows(self) -> "Space":
-        """The class without the rows of states that no run reaches within the horizon; itself where all are reached, or few
-        are not: from one start of a grid of a million states, 5,000 are reached in a hundred decisions.
+        """The class without the rows of states that no run reaches within the horizon: from one start of a grid of a million
+        states, 5,000 are reached in a hundred decisions.
         """
         if isinstance(self.memory, Memory) or not self.is_large:
             return self
         smaller = observed(self.hidden)
         rows = np.unique(np.concatenate([self.hidden.cell, smaller.cell]))
-        if len(rows) > _WORTH_LEAVING_OUT * self.hidden.num_cells:
+        if len(rows) == self.hidden.num_cells:
             return self
 
         def renumbered(hidden: Hidden) -> Hidden:
@@ -87,6 +83,13 @@ class Space:
     def chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
         """The hidden chain under a table, which is not checked."""
         return Chain(self.hidden, table, stationary=self.stationary)
+
+    def visits(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C"]:
+        """How often a run is expected in each row of a table."""
+        found = np.zeros(self.shape[:2])
+        for time, occupied in enumerate(self.chain(table).occupancies[: self.hidden.horizon]):
+            np.add.at(found[0 if self.stationary else time], self.hidden.cell, occupied)
+        return found
 
     @cached_property
     def layers(self) -> "Layers | DeviceLayers":

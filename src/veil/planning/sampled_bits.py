@@ -4,7 +4,6 @@ What is averaged over sequences is `h(y) = Σ_z P(z|y) c(z,y)`. Since `Σ_z P(z,
 since other costs do not depend on the policy, `P(y) ∂/∂P(z,y)` of it is `c(z,y)`, from which a baseline may be subtracted.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,8 @@ from ..measure.each_time import EachValue
 from ..measure.loss import Rule
 from ..measure.question import SecretValue
 from ..measure.sampled import sample
-from .backend import Draw, Estimate, Tables
-from .exact_bits import most_hidden, ruled_out
+from .backend import UNBOUNDED, Draw, Estimate, Tables
+from .exact_bits import hidden_ends, ruled_out
 from .layers import Measure
 from .policy_class import Space
 
@@ -107,7 +106,7 @@ class Sampled:
         entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
         passes = 2 if isinstance(measure, LossMeasure) else 1  # what happens, and what the observer assumes
         self.cost_seconds = passes * _PER_NUMBER * hidden.horizon * draw.sequences * entries
-        self.most_bits = most_hidden(space) if self._is_entropy else math.inf
+        self.ends = hidden_ends(space) if self._is_entropy else UNBOUNDED
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""

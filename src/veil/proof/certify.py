@@ -32,8 +32,7 @@ from .described import described, policy_words
 from .feasibility import after_horizon, bounds_of
 from .form import claimed_channels
 from .forward import MOST_MOVES
-from .observers import Asked, ObserverBound, best_observer
-from .pair_observers import best_observers
+from .observers import Asked, best_observers
 from .policy_values import PolicyContent, PolicyValues, ProvenValue, policy_values
 from .record import Record
 from .sampling import DOUBT, Sampler, interval
@@ -169,7 +168,10 @@ def prove(
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
             reports = Clock(left, progress=_proof_reports(line, left))
-            best = _best(problem, claim, bounds, gap, reports, memory_bytes, game, terms, heard=bool(proving.heard))
+            factors = tuple(one.factor for one in quantities)
+            asked = Asked(bounds, values, gap, memory_bytes, terms, factors, hidden, claim.kept)
+            # Bounds for agents who are told more hold for those who see less.
+            best = best_observers(problem.informed, asked, reports, game, delay=0 if proving.heard else 1)
         finished = finished and not best.interrupted
         found = [best.bound, *([] if best.delayed is None else [best.delayed.bound])]
         most = CheckedProblem(record, hidden[:1]).most_bits if len(best.bound.rules) == 1 and not terms else np.inf
@@ -184,27 +186,6 @@ def prove(
         claim = replace(claim, beliefs=replace(beliefs, lower=min(claim.upper, found - _SLACK)))
         claim = replace(claim, bound_class=bound_words(record, goal, beliefs=True))
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim)), not finished
-
-
-def _best(
-    problem: Problem,
-    claim: Certificate,
-    bounds: Bounds,
-    gap: float,
-    clock: Clock,
-    memory_bytes: int,
-    game: GameBounds | None,
-    task: Task,
-    *,
-    heard: bool,
-) -> ObserverBound:
-    """The observers whose rules prove the smallest upper bound that is found."""
-    kept, problem = claim.kept, problem.informed  # whose bounds hold for agents who see less
-    asked = Asked(bounds, claim.values, gap, memory_bytes, task, tuple(one.factor for one in claim.quantities))
-    if claim.hidden == (0,) and not kept:
-        single = None if game is None or game.best.rules else game
-        return best_observer(problem, asked, clock, single, 0 if heard else 1)
-    return best_observers(problem, claim.hidden, kept, asked, clock, game)
 
 
 def _counted(problem: Problem, task: str | None, goal: str) -> tuple[Problem, Task]:

@@ -8,8 +8,8 @@ from ..common.text import in_parentheses
 from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
 from ..measure.result import Opacity
-from ..planning.given import given_solution
 from ..planning.solution import CLOCK_WORDS, Solution, Status, is_short, lacks_clock
+from ..planning.solve import given_solution
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem

@@ -37,7 +37,7 @@ from .scene import make_scene
 from .smoothing import smooth_runs
 from .style import number_text, shortened
 
-_MARKER = b'<meta name="generator" content="veil">'
+MARKER = b'<meta name="generator" content="veil">'
 _MOST_GROUPS = 30  # of equal observations in a row: more do not fit in a cell of the table
 _EPISODES = 2000  # simulated attacks on a policy that was only measured: a share is known within 2%
 _MOST_BELIEF = 50_000_000  # probabilities of all runs shown, 400 MB: of a very large problem fewer runs are shown
@@ -81,7 +81,7 @@ def write_report(
         time_limit=time_limit,
     )
     with file_errors(path, "the report cannot be written there"):
-        write_whole(path, text.encode("utf-8", "replace"), marker=_MARKER)
+        write_whole(path, text.encode("utf-8", "replace"), marker=MARKER)
 
 
 def make_report(

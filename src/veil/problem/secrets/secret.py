@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from ...common.checks import Defects, Names, as_tuple
 from ...common.values import Value
-from ..keys import Key, written
+from ..keys import Key, table_of
 from ..model import Model
 from ..registers import TableRegister
 
@@ -127,12 +127,7 @@ class Secret(Value, ABC):
 
     def to_table(self, states: Names) -> dict[str, object]:
         """The keys of the `[secret]` table that `from_table` reads as an equal secret; states by name."""
-        given = {key.name: (key, getattr(self, key.name)) for key in self.keys}
-        return {
-            name: written(value, key.form, states)
-            for name, (key, value) in given.items()
-            if value is not None and value != key.default
-        }
+        return table_of(self, self.keys, states)
 
 
 def states_of(problem: "Problem", groups: Mapping[str, Iterable[State]]) -> dict[str, Bool[np.ndarray, " S"]]:
