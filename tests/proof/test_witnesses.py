@@ -345,6 +345,8 @@ def of_paths(claim: Certificate, bits: float) -> dict[str, Any]:
         "the parts of other times": ruled(claim, bits, path_keys=keys[::-1], path_costs=costs[::-1]),
         "no parts": ruled(claim, bits, path_keys=(), path_costs=()),
         "a part too few": ruled(claim, bits, path_keys=keys[:-1], path_costs=costs[:-1]),
+        "the last state in two rows": ruled(claim, bits, path_costs=(*costs[:-1], np.full_like(costs[-1], 1e-6)), path_keys=(
+            *keys[:-1], np.stack([keys[-1][:, 0], np.arange(len(keys[-1])) % 2, keys[-1][:, 2]], axis=1))),
         "negative nodes": ruled(claim, bits, path_keys=tuple(one - 1 for one in keys)),
         "costs that are no number": ruled(claim, bits, path_costs=tuple(one * np.nan for one in costs)),
         "a rule of one value": ruled(claim, bits, path_keys=(), path_costs=(), costs=np.zeros((len(rule.costs), 1))),
