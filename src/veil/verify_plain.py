@@ -918,7 +918,8 @@ def check_value(record, policy, claim, quantity, values):
     largest /= (1 - quantity.discount) if quantity.endless else 1
     require(error <= largest, f"{name}: an error of {claim['error']} is claimed, {float(largest)} is the most")
     where = f"{name}: {claim['value']} is claimed, {float(least)} … {float(most)} is found"
-    require(max(most - value, value - least) <= error, where)
+    require(least <= value + error and value - error <= most, where)
+    require(max(most - value, value - least) <= error, f"within rounding of the error; {where}", NotChecked)
     if claim["bound"] is None or not claim["met"]:
         return
     bound = Fraction(claim["bound"])
