@@ -9,6 +9,7 @@ from tests.problem.test_constraints import make_model
 from tests.seeds import in_blocks
 from veil.engine.compile import build
 from veil.engine.feasibility import other_targets
+from veil.game.enclose import enclose
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.responses import AgentProblem
 
@@ -97,3 +98,35 @@ def test_without_prices_nothing_is_paid():
     zero = AgentProblem(agent.problem, agent.pairs, prices=np.zeros(2))
     costs = some_costs(free, 0)
     assert zero.best_response(costs, 0.5) == free.best_response(costs, 0.5)
+
+
+# The prices that games find.
+
+
+def dear(unit: float, *, is_return: bool) -> veil.Problem:
+    """One decision with odds q: it hides `h(0.05 + q/2)` bits, and q is at most 0.1, by a bound on a quantity.
+
+    The quantity pays `unit` for the decision and a million units or more for an action that is never worth it.
+    """
+    moves, paid = np.zeros((4, 3, 4)), np.zeros((4, 3))
+    moves[0] = [0, 0.55, 0.45, 0], [0, 0.05, 0.95, 0], [0, 0, 0, 1]
+    moves[range(1, 4), :, range(1, 4)] = 1.0
+    paid[0] = (0.0, unit, -1.0) if is_return else (unit, 0.0, 1.0)
+    rewards = paid if is_return else {"paid": np.zeros((4, 3)), "energy": paid}
+    limits = [] if is_return else [veil.Return(max=0.1 * unit, reward="energy")]
+    model, observer = veil.Model(moves, rewards, 0), veil.Observer(np.ones((4, 1)))
+    least = 0.9 * unit if is_return else None
+    return veil.Problem(model, observer, veil.LastState([1]), 1, min_return=least, constraints=limits)
+
+
+@pytest.mark.parametrize("unit", [1.0, 2e-3, 1e-6])
+@pytest.mark.parametrize("is_return", [True, False])
+def test_a_true_price_may_have_any_size(unit: float, is_return: bool):
+    """Prices of 1.6, 790 and 1.6 million bits for a unit of the return, and of another quantity."""
+    found, odds = enclose(dear(unit, is_return=is_return)), 0.1
+    optimum = -odds * np.log2(odds) - (1 - odds) * np.log2(1 - odds)
+    assert found.lower - 1e-9 <= optimum <= found.upper + 1e-9
+    assert found.gap <= 1e-3
+    game = found.games[0]
+    price = game.multiplier if is_return else game.prices[0]
+    assert price * unit == pytest.approx(np.log2((1 - odds) / odds) / 2, rel=0.1)
