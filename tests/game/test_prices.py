@@ -65,41 +65,6 @@ def test_values_of_further_constraints_are_those_of_the_policy(seed: int):
     assert [outcome.expected_return, *agent.other_values(flows)] == pytest.approx(expected, abs=1e-12)
 
 
-def test_what_the_prices_pay_mixes_as_policies_do():
-    agent = priced(1)
-    one, other = agent.outcome(agent.uniform()), agent.outcome(drawn(agent, 1))
-    mixed = one.mixed(other, 0.25)
-    assert abs(one.bonus - other.bonus) > 1e-2
-    assert mixed.bonus == pytest.approx(0.75 * one.bonus + 0.25 * other.bonus, abs=1e-12)
-
-
-@in_blocks(4, 4)
-def test_states_are_paid_what_their_pairs_are(seed: int):
-    """For each hidden state: λ times the reward and what the prices pay, at each decision and at the end."""
-    agent = priced(seed)
-    for multiplier in (0.5, 2.0):
-        for time, layer in enumerate(agent.pairs.layers[:-1]):
-            paid = agent.state_rewards(time, multiplier)
-            blocked = ~agent.available
-            assert (paid[blocked] == -np.inf).all()
-            expected = agent.reward(time, multiplier) + agent.bonus(time)
-            here = paid[:, layer.x]
-            np.testing.assert_allclose(here[~blocked[:, layer.x]], expected[~blocked[:, layer.x]], atol=1e-12)
-        last = agent.state_values(multiplier)[agent.pairs.layers[-1].x]
-        np.testing.assert_allclose(last, multiplier * agent.terminal + agent.last_bonus(), atol=1e-12)
-
-
-def test_without_prices_nothing_is_paid():
-    agent = priced(0)
-    free = AgentProblem(agent.problem, agent.pairs)
-    assert free.prices == (0.0, 0.0)
-    assert free.outcome(free.uniform()).bonus == 0.0
-    assert not free.bonus(0).any()
-    zero = AgentProblem(agent.problem, agent.pairs, prices=np.zeros(2))
-    costs = some_costs(free, 0)
-    assert zero.best_response(costs, 0.5) == free.best_response(costs, 0.5)
-
-
 # The prices that games find.
 
 
