@@ -95,3 +95,11 @@ def test_a_true_price_may_have_any_size(unit: float, is_return: bool):
     game = found.games[0]
     price = game.multiplier if is_return else game.prices[0]
     assert price * unit == pytest.approx(np.log2((1 - odds) / odds) / 2, rel=0.1)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e-6])
+def test_the_largest_return_has_a_bound_in_any_unit(unit: float):
+    """Only the second action attains it, though the first gives up little more than nothing beside the largest reward."""
+    found = enclose(dear(unit, is_return=True).replace(min_return="100%"))
+    assert found.lower == pytest.approx(-0.05 * np.log2(0.05) - 0.95 * np.log2(0.95), abs=1e-9)
+    assert found.gap <= 1e-3

@@ -30,14 +30,16 @@ from .pairs import Pairs
 from .responses import AgentProblem, Outcome, Task
 from .rule_tables import RuleTable, rule_table
 
-_ROUNDS = 60  # games at most
+# Set by hand: they decide how fast the bounds converge, which are valid for any values.
+_ROUNDS = 60  # games at most; about ten suffice for two constraints
 _SHARE_OF_GAP = 0.25  # of the gap asked for, at which each of these games ends
 _OWN_SHARE = 0.3  # of the gap so far, at which the next game ends: early prices are not worth more
 _LARGEST_GAP = 0.1  # at which it ends at the latest
+# Against rounding: of the slack, the entropies, and the linear programs.
 _INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding, and at least
 _ROUNDINGS = 4  # times the bound on rounding errors, since a range may be narrow
 _FIRST_PENALTY, _PENALTY_GROWTH = 10.0, 10.0  # of bits that are missed, in bits for a bit, while no mixture keeps them
-_LARGEST_PENALTY = 1e6  # where a bound gains nothing more by it; prices may be larger
+_LARGEST_PENALTY = 1e6  # bits for a bit, where a bound gains nothing more by it; prices may be larger
 _UNREACHABLE = 1e-9  # bits: an upper bound on what is kept beyond its bounds that is further below 0 is a proof
 _KEPT_MORE = 4e-12  # bits beyond those that must be kept, for other ways to sum them and for their proof
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
