@@ -8,16 +8,13 @@ import typer
 
 from .describe import describe
 from .installation import installation
-from .options import with_changes
-from .shared import JsonOption, complete_scenario, guarded, print_json, print_table, write_text
+from .shared import JsonOption, complete_scenario, print_json, print_table, write_text
 
 
 def _complete(incomplete: str) -> list[str]:
     return [name for name in _SHOWN if name.startswith(incomplete)] + complete_scenario(incomplete)
 
 
-@guarded
-@with_changes
 def show(
     subject: Annotated[
         str,
