@@ -1,5 +1,6 @@
 """`veil study`: many runs from one file, on this machine or a cluster, and their table."""
 
+import shutil
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -358,7 +359,8 @@ class _Teller:
             self.close()
             note(line)
             return
-        sys.stderr.write(f"\r\x1b[2K{line[:110]}")
+        width = shutil.get_terminal_size().columns - 1  # a line that wraps would stay
+        sys.stderr.write(f"\r\x1b[2K{line[:width]}")
         sys.stderr.flush()
         self._drawn = True
 
