@@ -67,6 +67,8 @@ def _paths(incomplete: str, suffixes: Sequence[str]) -> list[str]:
     )
 
 
+# Declarations whose help says what there is by default.
+option, argument = (functools.partial(one, show_default=False) for one in (typer.Option, typer.Argument))
 Document = dict[str, Any]  # what --json prints: texts, numbers, lists and tables of them
 ScenarioArgument = Annotated[
     str,
