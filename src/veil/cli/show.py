@@ -99,8 +99,11 @@ def _schema(kind: str) -> None:
     from ..formats.results.curve import frontier_schema
     from ..formats.results.document import result_schema
     from ..formats.scenario.schema import schema
+    from ..learning.audited import audit_schema
+    from ..learning.fitted import fit_schema
 
     known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema, "policy": policy_schema}
+    known |= {"fit": fit_schema, "audit": audit_schema}
     if kind not in known:
         raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, known)}"])
     print_json(known[kind]())
