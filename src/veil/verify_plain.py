@@ -647,7 +647,8 @@ class Guesses(Nobody):
             if self.looks_back:
                 *moves, last = self.path_costs(own, arrays, weight)
                 self.costs_of_moves = {time + 1: part for time, part in enumerate(moves)}
-                self.costs.append({arena.horizon: {(node, code): bits for (node, _, code), bits in last.items()}})
+                ends = {(node, code): bits for (node, after, code), bits in last.items() if after == 0}
+                self.costs.append({arena.horizon: ends})
             elif arena.kind == "each":
                 factors = [weight * Fraction(one) for one in arena.secrets[0].weights]
                 parts = [(time, arrays[f"{own}each.{time}"], factor) for time, factor in enumerate(factors)]
@@ -917,7 +918,8 @@ def check_value(record, policy, claim, quantity, values):
     largest /= (1 - quantity.discount) if quantity.endless else 1
     require(error <= largest, f"{name}: an error of {claim['error']} is claimed, {float(largest)} is the most")
     where = f"{name}: {claim['value']} is claimed, {float(least)} … {float(most)} is found"
-    require(max(most - value, value - least) <= error, where)
+    require(least <= value + error and value - error <= most, where)
+    require(max(most - value, value - least) <= error, f"within rounding of the error; {where}", NotChecked)
     if claim["bound"] is None or not claim["met"]:
         return
     bound = Fraction(claim["bound"])
@@ -1198,6 +1200,9 @@ class Draws:
 
     def __init__(self, confidence=1 - 1e-6, sequences=None, seed=None):
         require(0 < confidence < 1, "the confidence is not between 0 and 1", NotChecked)
+        require(
+            sequences is None or 1 < sequences <= MOST_SEQUENCES, "the sequences are too few or too many", NotChecked
+        )
         self.doubt, self.sequences, self.claims = 1 - confidence, sequences, 1
         self.source = random.SystemRandom() if seed is None else random.Random(seed)
 

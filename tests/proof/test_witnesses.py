@@ -68,6 +68,17 @@ def each() -> Case:
     return problem, policy, veil.certify(problem, policy, game=found, progress=False)
 
 
+def ahead() -> Case:
+    """A value that lies ahead, for which there is no rule; and a policy that earns nothing, while others do."""
+    problem = veil.Problem(
+        veil.Model(np.full((2, 2, 2), 0.5), [[0.0, 1.0]] * 2, [0.5, 0.5]),
+        veil.Observer(NOISY),
+        veil.StateNow({1}, ahead=1),
+        2,
+    )
+    return proven(problem, veil.MarkovPolicy([[1.0, 0.0]] * 2))
+
+
 def delayed() -> Case:
     """A bound over agents that see observations late, which is smaller."""
     for seed in range(60):
@@ -124,7 +135,7 @@ def hidden(problem: veil.Problem, policy: veil.Policy, pair: str = "own") -> flo
     return veil.opacity(problem, policy, "exact", pair=pair).bits
 
 
-KINDS = (plain, share, pairs, path, each, delayed, endless, memory, history, drawn, clockless, beliefs)
+KINDS = (plain, share, pairs, path, each, ahead, delayed, endless, memory, history, drawn, clockless, beliefs)
 case = cache(lambda kind: kind())
 
 
@@ -334,6 +345,8 @@ def of_paths(claim: Certificate, bits: float) -> dict[str, Any]:
         "the parts of other times": ruled(claim, bits, path_keys=keys[::-1], path_costs=costs[::-1]),
         "no parts": ruled(claim, bits, path_keys=(), path_costs=()),
         "a part too few": ruled(claim, bits, path_keys=keys[:-1], path_costs=costs[:-1]),
+        "the last state in two rows": ruled(claim, bits, path_costs=(*costs[:-1], np.full_like(costs[-1], 1e-6)), path_keys=(
+            *keys[:-1], np.stack([keys[-1][:, 0], np.arange(len(keys[-1])) % 2, keys[-1][:, 2]], axis=1))),
         "negative nodes": ruled(claim, bits, path_keys=tuple(one - 1 for one in keys)),
         "costs that are no number": ruled(claim, bits, path_costs=tuple(one * np.nan for one in costs)),
         "a rule of one value": ruled(claim, bits, path_keys=(), path_costs=(), costs=np.zeros((len(rule.costs), 1))),
@@ -461,7 +474,11 @@ def all_false(kind: Callable[[], Case]) -> dict[str, Any]:
             "a return that counts": replace(claim, quantities=(replace(first, factor=1.0), *claim.quantities[1:])),
         }  # fmt: skip
     found = false_channels(claim, bits) | false_quantities(claim)
-    if kind not in (pairs, path, each):
+    if kind is ahead:
+        counted = tuple(replace(one, factor=5.0) for one in claim.quantities)
+        found |= {"counted, and no rule": replace(claim, quantities=counted, best_known=None),
+                  "less than all": below(claim, bits), "a price": below(claim, 9.0, prices=(1.0,))}  # fmt: skip
+    if kind not in (pairs, path, each, ahead):
         found |= {f"rule: {name}": made for name, made in false_rules(problem, claim, bits).items()}
     special: dict[Any, Callable[[], dict[str, Any]]] = {
         share: lambda: of_shares(claim), pairs: lambda: of_pairs(problem, policy, claim), path: lambda: of_paths(claim, bits),

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from .arithmetic import TINY, discount_power, require
 from .checked_problem import Bounds, CheckedProblem, Paid
@@ -34,19 +34,17 @@ class Lagrangian:
         self.earned = [one.largest + end for one, end in zip(problem.paid, ends, strict=True)]
         self.left_out = (problem.horizon + 1) * TINY * sum(self.earned)
 
-    def at_the_end(self, value: Float[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Costs, and what x pays at time T."""
-        for number, ((price, one), (last, tail)) in enumerate(zip(self.parts, self.last, strict=True)):
-            value = value + self._power(number, one, self.problem.horizon) * price * (last[x] + tail)
-        return value
-
     def at(self, time: int) -> tuple[Float[np.ndarray, "N A"], float]:
-        """What a decision at a time pays, and a bound on its size."""
-        total, size = np.zeros_like(self.parts[0][1].reward), 0.0
-        for number, (price, one) in enumerate(self.parts):
+        """What a decision at a time pays, and a bound on its size; at time T what x pays, in one column."""
+        ends = time == self.problem.horizon
+        total, size = np.zeros_like(self.parts[0][1].reward[:, : 1 if ends else None]), 0.0
+        for number, ((price, one), (last, tail)) in enumerate(zip(self.parts, self.last, strict=True)):
+            if ends:
+                total = total + (self._power(number, one, time) * price * (last + tail))[:, None]
+                continue
             now = price * self._power(number, one, time)
             total, size = total + now * one.reward, size + abs(now) * float(np.abs(one.reward).max())
-        return total, size
+        return total, self.last_size if ends else size
 
     def slacks(self, bounds: Bounds) -> list[float]:
         """`λ_k s_k δ_k`, less what the centred rewards leave out."""

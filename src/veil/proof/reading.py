@@ -45,13 +45,18 @@ def is_finite(value: object) -> bool:
 
 
 def is_amount(value: object) -> bool:
-    """Whether something is such a number, 0 or more."""
+    """Whether something is a finite number, 0 or more."""
     return is_finite(value) and value >= 0  # type: ignore[operator]
 
 
 def whole(least: int = 0, most: int = 2**31) -> Callable[[object], bool]:
-    """Whether something is a whole number from `least` to `most`."""
-    return lambda value: type(value) is int and least <= value <= most
+    """What tells whether something is a whole number from `least` to `most`."""
+
+    def inside(value: object) -> bool:
+        return type(value) is int and least <= value <= most
+
+    inside.__doc__ = f"Whether something is a whole number from {least} to {most}."
+    return inside
 
 
 def check_form(value: Any, form: Any, what: str, items: Mapping[type, Mapping[str, Any]] | None = None) -> None:
@@ -64,13 +69,15 @@ def check_form(value: Any, form: Any, what: str, items: Mapping[type, Mapping[st
         form = form[0] if value is not None else type(None)
     kind = {dict: dict, list: list if items is None else tuple}.get(type(form), form)
     good = type(value) is kind if isinstance(kind, type) else kind(value)
-    require(good, f"{what}: it is {short(value)}, expected another type, or a number in its range")
+    if not good:  # a function says in its first words what it expects
+        words = f"a {kind.__name__}" if isinstance(kind, type) else (kind.__doc__ or "something else").splitlines()[0]
+        require(good, f"{what}: it is {short(value)}, expected {words.removeprefix('Whether something is ')}")
     if isinstance(form, list):
-        for one in value:
+        for one in value or ():
             check_form(one, form[0], what, items)
         return
     for name, own in (form if isinstance(form, dict) else (items or {}).get(form, {})).items():
-        check_form(value[name] if isinstance(form, dict) else getattr(value, name), own, f"{what}: {name}", items)
+        check_form(value[name] if isinstance(value, dict) else getattr(value, name), own, f"{what}: {name}", items)
 
 
 def short(value: object) -> str:

@@ -253,7 +253,9 @@ class _Reader:
         require(len({one.name for one in channels}) == len(channels) > 0, "problem: two channels have one name")
         quantities = tuple(self.quantity(one, f"quantities.{n}.") for n, one in enumerate(head["quantities"]))
         require(quantities[0].name == "return" and quantities[0].sign == 1, "problem: it has no return")
-        require(head["agent"] < len(observers), "problem: its agent receives what nobody does")
+        counts = quantities[0].discount < 1 or not head["endless"]
+        require(counts, "problem: the return over an infinite horizon has no discount")
+        require(head["agent"] < len(observers), "problem: there is no observer of the number of its agent")
         given = {name: value for name, value in head.items() if name not in ("observers", "channels", "quantities")}
         state, cell = self.integers("state", 0, self.states, size), self.integers("cell", 0, head["cells"], size)
         return Record(
