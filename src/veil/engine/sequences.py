@@ -6,7 +6,7 @@ split are tries, so that a message is computed once however many sequences need 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,6 +129,17 @@ class Side(ABC):
         found, found_logs, unscaled = self.scaled(rows, edges, logs)
         pull = step.pull_backward if self.backward else step.pull_forward
         return found, found_logs, lambda slope: pull(messages, edges, unscaled(slope), adder(self.slopes, time))
+
+    def walk(self, lift_at: int = -1) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The messages of all levels, `(nodes, V, N)`, with their logarithms; at a level one becomes one for each value."""
+        messages, scale = self.root()
+        messages, logs = messages[:, None], natural_log(scale)
+        for level in range(self.levels + 1):
+            if level:
+                messages, logs, _ = one_blas_thread(self.expand)(messages, logs, level - 1)
+            if level == lift_at:
+                messages = messages * self.chain.hidden.label.T
+            yield messages, logs
 
 
 class TrieSide(Side):
