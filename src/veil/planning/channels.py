@@ -23,7 +23,7 @@ from ..measure.trajectory import SequenceEntropy
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
-from .backend import Backend, Draw, Sum
+from .backend import Backend, Draw, Sum, samples_of
 from .exact_bits import (
     Measure,
     OverTimes,
@@ -128,7 +128,7 @@ def make_channels(space: Space, options: SolveOptions, time_limit: float | None,
     _check(bool(least), options)
     used = {one.column for one in (*least, *bounds)} | {column for _, column in terms}
     pairs = [pair if columns[pair.name] in used else None for pair in problem.pairs]
-    if own.kind == "exact":
+    if not samples_of(own):
         exact = [None if pair is None else _exact_pair(space, pair, options, asked) for pair in pairs]
         if all(pair is None or one is not None for pair, one in zip(pairs, exact, strict=True)):
             return Channels((own, *exact), bounds, terms, least)
@@ -164,7 +164,7 @@ def _exact_pair(space: Space, pair: Pair, options: SolveOptions, asked: Asked) -
         if options.evaluation == "exact":
             raise TooLargeError(f"pair {pair.name!r}: {error}") from error
         return None
-    return found if found.kind == "exact" else None
+    return None if samples_of(found) else found
 
 
 def sampled_pair(space: Space, pair: Pair, options: SolveOptions, team: Team = ALONE) -> Backend:

@@ -140,7 +140,7 @@ class Objective:
     @property
     def is_sampled(self) -> bool:
         """Whether bits are estimates from samples."""
-        return self.kind == "sampled"
+        return bool(self.sampled)
 
     @property
     def sampled(self) -> list[Any]:
@@ -365,10 +365,9 @@ def make_objective(
 def _bits_kept(channels: Channels, min_opacity: float) -> float:
     """Bits that a table must hide here so that it hides `min_opacity` however its sequences are summed."""
     own = channels.backends[0]
-    exact = own is not None and own.kind == "exact"
-    if min_opacity == 0:
-        return -1.0 if exact else 0.0  # a sum of nothing may round below 0
-    return min_opacity + (SUMMED_BITS if exact else 0.0)
+    if own is None or samples_of(own):
+        return min_opacity
+    return min_opacity + SUMMED_BITS if min_opacity else -1.0  # a sum of nothing may round below 0
 
 
 def _aimed(target: Target, rounding: float) -> Target:
