@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import Clock, OutOfTime, Progress, Stop, too_large_if_late
-from ..common.errors import TooLargeError
 from ..engine.compile import build
 from ..engine.event_entropy import show_path
 from ..engine.moves import situations
@@ -22,28 +21,24 @@ from ..engine.threads import one_blas_thread
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.apart import View
 from ..problem.problem import Problem
-from .averaging import Averaging, most_surplus
+from .averaging import WARM_STEP, Averaging, most_surplus
 from .multiplier import MultiplierSearch
-from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
+from .pairs import ObserverMemory, Pairs, PublicGraph, make_pairs
 from .public_graph import WrittenString
 from .responses import AgentProblem, Outcome, Tables, Task
-from .rule_tables import RuleTable, ValueTable
+from .rule_tables import RuleTable
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
-# These decide how fast the bounds converge; they are valid for any values.
-_WARM_STEP = 4.0  # the first step near a known policy, where the largest that are accepted are some ten times as long
+# Set by hand: they decide how fast the bounds converge, which are valid for any values.
 _TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
 _RETURN_SHARE = 0.02  # share of the gap that a surplus of return may cost
 _BOUND_EVERY = 5  # iterations between two upper bounds, each of which costs about as much as an iteration
-_BLIND_SHARE = 0.2  # of the time, for the game of an observer without memory
-_BLIND_GAP, _BLIND_ITERATIONS = 1e-4, 100  # of that game, which only has to give a first bound
 # Multipliers tried where the largest return is asked for, over the largest reward: the bound falls with λ, until one bit is
-# worth less than any return given up; the rounding error, about 1e-15 λ · reward, stays below 1e-9 bits.
-_MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5)
+# worth less than any return given up, and rises with the rounding error of λ times the return.
+_MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5, 1e7, 1e9)
 _LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
-_LEAST_SECONDS = (
-    0.2  # that the pairs of a game may take in any case: those of a small tree are worth more than the limit
-)
+# That the pairs of a game may take in any case: those of a small tree are worth more than the limit.
+_LEAST_SECONDS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +63,7 @@ class GameResult:
     observer's rule, `−log2 q(z|m)`, infinite where q is 0; `multiplier` is λ in bits per unit of return. `executable` is
     False where the policy acts on more than the agent knows (an automaton or a model index with `agent_knows=False`):
     `lower` then holds for agents who know it, `upper` for all.
-    `seconds` counts from the start of the clock. `blind` is the game of an observer without memory, where its rule was used.
+    `seconds` counts from the start of the clock.
     `prices` are the multipliers of the bounds beside the threshold with which the bound holds for policies that meet them.
     `problem`: whose game it is. With a task, both bounds are on the sum of bits and task, of which the policy has
     `task_value`. Of a game of several pairs, `rules`: those of their observers, `views`: what these see of the
@@ -89,7 +84,6 @@ class GameResult:
     history: tuple[Progress, ...]
     stopped: str
     problem: Problem
-    blind: "GameResult | None" = None
     prices: tuple[float, ...] = ()
     task_value: float = 0.0
     rules: tuple[PairRule, ...] = ()
@@ -160,8 +154,8 @@ def solve_priced_game(
     threshold: float | None,
     gap: float,
     iterations: int = 10_000,
-    blind: GameResult | None = None,
     prior: Tables | None = None,
+    known: float = math.inf,
     prices: Float[np.ndarray, " F"] | None = None,
     table: RuleTable | None = None,
     task: Task = (),
@@ -178,30 +172,15 @@ def solve_priced_game(
 
     **Raises:** `InfeasibleError` where no policy has the return asked for.
     """
-    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices, table=table, task=task), threshold, clock, prior)
+    ascent = _Ascent(
+        AgentProblem(problem, pairs, prices=prices, table=table, task=task), threshold, clock, prior, known
+    )
     try:
-        ascent.bound_simply(gap, blind)
+        ascent.bound_simply()
         stopped = ascent.run(gap, iterations)
     except KeyboardInterrupt:
         stopped = Stop.INTERRUPTED
     return ascent.result(stopped)
-
-
-def solve_blind_game(
-    problem: Problem, threshold: float | None, gap: float, clock: Clock, task: Task = ()
-) -> GameResult | None:
-    """The game of an observer without memory, whose rule serves every other observer too; None where it does not fit.
-
-    Its value is the largest `H(Z)` that a policy with return ≥ threshold attains.
-    """
-    gap = max(gap, _BLIND_GAP)
-    try:
-        pairs = made_pairs(problem, LastEvents(0), DEFAULT_MEMORY, clock)
-    except TooLargeError:
-        return None
-    return solve_priced_game(
-        problem, pairs, threshold=threshold, gap=gap, iterations=_BLIND_ITERATIONS, task=task, clock=clock
-    )
 
 
 def game_of_policy(
@@ -255,8 +234,8 @@ class _Entropy:
 class _Ascent:
     """The state of the search: that of the ascent, the mean of the posteriors, the best rule so far."""
 
-    def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock, prior: Tables | None = None):
-        self.agent, self.threshold, self.clock = agent, threshold, clock
+    def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock, prior: Tables | None, known: float):
+        self.agent, self.threshold, self.clock, self.known = agent, threshold, clock, known
         self.multipliers, self.warm = MultiplierSearch(agent, threshold, prior), prior is not None
         reachable = agent.table.reachable
         self.rules = np.zeros(reachable.shape)  # Σ a_i q(·; y_i)
@@ -272,9 +251,8 @@ class _Ascent:
             self.multipliers,
             first.point,
             cumulative=first.multiplier,
-            step=_WARM_STEP if self.warm else 1.0,
+            step=WARM_STEP if self.warm else 1.0,
         )
-        self.blind: GameResult | None = None
         self.iteration = 0
         self.history: list[Progress] = []
 
@@ -285,8 +263,8 @@ class _Ascent:
 
     @property
     def gap(self) -> float:
-        """Upper minus lower bound."""
-        return max(self.best.upper - self.lower, 0.0)
+        """The smallest upper bound that is known, minus the lower one."""
+        return max(min(self.best.upper, self.known) - self.lower, 0.0)
 
     def run(self, gap: float, iterations: int) -> str:
         """Iterate until the gap is reached or a limit is; returns which."""
@@ -322,24 +300,12 @@ class _Ascent:
         if total := self.course.total:
             self._offer(complete(self.rules / total, self._cover, self.agent), self.course.cumulative / total)
 
-    def bound_simply(self, gap: float, blind: GameResult | None) -> None:
-        """Bounds that need no search on this graph: simple rules, and that of an observer without memory."""
+    def bound_simply(self) -> None:
+        """Bounds that need no search."""
         for rule in simple_rules(self.agent):
             if self.clock.reason is not None:
                 return
             self._offer(rule, 0.0)
-        pairs = self.agent.pairs
-        table = self.agent.table
-        if pairs.graph.sizes[-1] > 1 and pairs.hidden.split_time > 0 and isinstance(table, ValueTable):
-            if blind is None:
-                clock = self.clock.share(_BLIND_SHARE).silent()
-                blind = solve_blind_game(self.agent.problem, self.threshold, gap, clock, self.agent.task)
-            self.blind = blind
-            if blind is not None:
-                row = np.where(blind.pairs.reachable[0], np.exp2(-blind.costs[0]), 0.0)
-                self._offer(table.everywhere(row), blind.multiplier)
-                if blind.stopped == Stop.INTERRUPTED:
-                    raise KeyboardInterrupt
 
     def _offer(self, rule: np.ndarray, multiplier: float, trials: int = 6) -> None:
         clock = Clock(self.clock.left + _LAST_BOUND_SECONDS)
@@ -349,6 +315,8 @@ class _Ascent:
             starts = [(large / self.agent.largest_reward, 1) for large in _MULTIPLIERS_AT_LARGEST]
         for start, most in starts:
             bound, multiplier = upper_bound(self.agent, costs, self.threshold, start, most, clock)
+            if self.multipliers.at_largest:
+                bound += multiplier * self.agent.return_error()
             if bound < self.best.upper:
                 self.best = _Bound(bound, multiplier, costs)
 
@@ -376,7 +344,6 @@ class _Ascent:
             history=tuple(self.history),
             stopped=str(stopped),
             problem=self.agent.problem,
-            blind=self.blind,
             prices=self.agent.prices,
             task_value=outcome.bonus if self.agent.task else 0.0,
         )

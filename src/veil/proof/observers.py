@@ -21,14 +21,13 @@ from jaxtyping import Float, Int
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Stop, interruptible
 from ..common.errors import CertificateError, InputError, TooLargeError
 from ..common.logs import code_lengths_bits, log2_of_count, posteriors
-from ..engine.compile import build
 from ..engine.moves import situations
 from ..engine.written import Written
 from ..game.ascent import GameResult
 from ..game.bounds import Bounds as GameBounds
 from ..game.delayed import delayed_pairs
 from ..game.enclose import enclose
-from ..game.pairs import LastEvents, Pairs, make_pairs
+from ..game.pairs import Pairs
 from ..game.public_graph import WrittenString
 from ..game.responses import Task
 from ..game.rule_tables import EachTable, PathTable
@@ -43,11 +42,10 @@ from .claims import ObserverRule, ProvenBound
 from .compiled import record_of
 
 MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
-_BLIND_SHARE, _BLIND_GAP = 0.3, 1e-4  # of the time, and bits, for the game of an observer without memory
 _ALL_SHARE = 0.6  # of the time, for the bound over all policies, where one over agents that learn late follows
 _GAME_SHARE = 0.8  # of the time, for the game of several channels, where an induction over its tree follows
-_MOST_ITERATIONS = 10_000  # of a game; of one that follows another at most twice as many as that took, and at least
-_LEAST_ITERATIONS = 20
+_LEAST_ITERATIONS = 20  # of a game that follows another, or twice as many as that took
+_MOST_NODES = 4096  # of a memory that grows
 _WORTH_STATING = 1e-4  # bits by which the bound over these must be smaller
 # Seconds for each move: of the verifier's induction, and of the shortest game. Measured on one core.
 _INDUCTION_SECONDS, _GAME_SECONDS = 2.5e-7, 1e-7
@@ -218,22 +216,19 @@ class _Search:
         """The observers of one channel: one that needs no search or has no memory, then those of the game, given or solved."""
         if channel.is_ahead:
             return None
-        checked, blind = channel.checked, None
+        checked, game = channel.checked, given
         if checked.secret_time == 0 and checked.path is None and not checked.untimed:
             rule = _first_event(checked)
             if channel.induction_seconds(len(rule.costs)) < clock.left:
                 self._offer((rule,), None, clock)
-        elif channel.induction_seconds(1) < clock.left / 2:
-            blind = self._blind(channel.solved, clock.share(_BLIND_SHARE))
-            if blind is not None:
-                self._offer((channel.rule(blind),), blind, clock)
-                _check_ended(blind)
-        game = given
-        if given is None and channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left:
+        if given is None and channel.induction_seconds(1) < clock.left / 2:
+            larger = channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left
+            nodes = _MOST_NODES if larger else 1
             with suppress(TooLargeError):
-                game = self._enclosed(channel.solved, (OWN,), clock, blind=blind, pass_seconds=_INDUCTION_SECONDS)
-        for part in () if game is None else game.games:
-            if not checked.untimed or part.graph.kind == WrittenString.kind:
+                game = self._enclosed(channel.solved, (OWN,), clock, most_nodes=nodes, pass_seconds=_INDUCTION_SECONDS)
+        # Small ones first: should the induction of a large one take too long, theirs are done.
+        for part in () if game is None else sorted(game.games, key=lambda one: one.pairs.num_pairs):
+            if not checked.untimed or part.graph.kind == WrittenString.kind or max(part.graph.sizes) == 1:
                 known = None if game is None or self.asked.are_several else game.lower
                 self._offer((channel.rule(part),), part, clock, known)
         if game is not None and game is not given:
@@ -249,7 +244,7 @@ class _Search:
             with suppress(TooLargeError):
                 pairs = delayed_pairs(part.pairs, clock, self.asked.memory_bytes)
                 most = max(_LEAST_ITERATIONS, 2 * part.iterations)
-                found = self._solved(part.problem, pairs, clock, self.asked.gap, part.blind, most)
+                found = self._solved(part.problem, pairs, most, first.upper)
                 if found is not None:
                     self._offer((channel.rule(found),), found, clock)
                     _check_ended(found)
@@ -287,26 +282,16 @@ class _Search:
         given = {"gap": asked.gap, "memory_bytes": asked.memory_bytes, "task": asked.task}
         return enclose(problem, hide, threshold=asked.bounds[0], clock=clock, **given, **more)
 
-    def _blind(self, problem: Problem, clock: Clock) -> GameResult | None:
-        """The game of an observer without memory, with time left for the induction; None where that does not fit."""
-        try:
-            pairs = make_pairs(build(problem), LastEvents(0), self.asked.memory_bytes, clock=clock)
-        except (TooLargeError, OutOfTime):
-            return None
-        return self._solved(problem, pairs, clock, max(self.asked.gap, _BLIND_GAP), None, _MOST_ITERATIONS)
-
-    def _solved(
-        self, problem: Problem, pairs: Pairs, clock: Clock, gap: float, blind: GameResult | None, most: int
-    ) -> GameResult | None:
+    def _solved(self, problem: Problem, pairs: Pairs, most: int, known: float) -> GameResult | None:
         """The game on some pairs, with time left for the induction; None where there is no time."""
-        moves = sum(step.nnz for step in pairs.steps)
-        spare = clock.share(more=-_INDUCTION_SECONDS * moves)
+        moves, asked = sum(step.nnz for step in pairs.steps), self.asked
+        spare = self.clock.share(more=-_INDUCTION_SECONDS * moves)
         if spare.left < _GAME_SECONDS * moves:
             return None
-        threshold, task = self.asked.bounds[0], self.asked.task
         return solve_game(
-            problem, threshold=threshold, gap=gap, iterations=most, pairs=pairs, blind=blind, task=task, clock=spare
-        )
+            problem, threshold=asked.bounds[0], gap=asked.gap, iterations=most, pairs=pairs, known=known,
+            task=asked.task, clock=spare,
+        )  # fmt: skip
 
 
 def _check_ended(game: GameBounds | GameResult) -> None:
@@ -380,8 +365,6 @@ def _first_events(problem: CheckedProblem) -> int:
 def _rule_of(problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult) -> ObserverRule:
     """The observer of a game, over the whole horizon: one who stops looking stays in its node."""
     graph = game.graph
-    if graph.told is not None:
-        raise InputError("game", ["its observer is told the hidden state, so its bound is not one over all policies"])
     missing = problem.horizon - len(graph.following)
     following = (*graph.following, *[_loops(problem, graph.sizes[-1])] * missing)
     more = ((), (), ())
