@@ -178,7 +178,7 @@ def _against_clocks(problem: Problem, hide: tuple[str, ...], given: dict[str, An
     """The answer of the game against observers with a clock, who know at least as much, measured against those without."""
     clock = Clock(given["time_limit"])
     try:
-        found = search_game(with_clocks(problem), hide=hide, **given)
+        found = search_game(_with_clocks(problem), hide=hide, **given)
     except InfeasibleError as error:  # one without a clock may be left with the bits that a pair must keep
         raise TooLargeError(f"against observers with a clock: {error}") from error
     return replace(
@@ -358,7 +358,7 @@ def _played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def with_clocks(problem: Problem) -> Problem:
+def _with_clocks(problem: Problem) -> Problem:
     """The same problem with observers who all have a clock, and know at least as much."""
     pairs = [one if one.observer is None else replace(one, observer=one.observer.with_clock()) for one in problem.pairs]
     return problem.replace(observer=problem.observer.with_clock(), pairs=pairs)
