@@ -47,7 +47,7 @@ def test_the_gallery_is_listed():
 
 
 def test_the_schemas_are_published():
-    for kind in ("scenario", "result", "frontier", "policy"):
+    for kind in ("scenario", "result", "frontier", "policy", "fit", "audit"):
         published = Path(__file__).parents[2] / "docs" / "schemas" / f"{kind}.json"
         remedy = f"veil show schema {kind} > docs/schemas/{kind}.json"
         assert json.loads(published.read_text("utf-8")) == veil("show", "schema", kind).json, remedy

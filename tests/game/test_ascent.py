@@ -47,22 +47,6 @@ def test_a_gap_that_is_zero_from_the_start_is_reached_without_a_search():
 # What a result says.
 
 
-def test_pairs_that_a_policy_never_reaches_have_even_odds():
-    agent = agent_of(two_states(veil.LastState([1]), 3))
-    never = [np.zeros_like(even) for even in agent.uniform()]
-    for table in never:
-        table[1] = 1.0  # the second action everywhere, so that some histories need the first
-    never[0][:] = [[1.0], [0.0]]
-    flows = agent.flows(never)[1]
-    flows[-1][:, 0] = 0.0
-    for table, flow, even in zip(agent.tables(flows), flows, agent.uniform(), strict=True):
-        np.testing.assert_allclose(table.sum(axis=0), 1.0)
-        mass = flow.sum(axis=0)
-        np.testing.assert_array_equal(table[:, mass == 0], even[:, mass == 0])
-        np.testing.assert_allclose(table[:, mass > 0], (flow / np.where(mass > 0, mass, 1.0))[:, mass > 0])
-    assert (flows[-1].sum(axis=0) == 0).any()
-
-
 def test_a_policy_that_was_not_searched_has_the_bound_of_its_own_posterior():
     """No multiplier of return is below what any policy attains, and the policy's own entropy is the lower bound."""
     problem = veil.gallery.load("paper-last-state", horizon=4).replace(min_return="60%")

@@ -11,7 +11,7 @@ from veil.common.clock import Clock, Progress
 from veil.engine.compile import build
 from veil.game.arrivals import make_arrivals
 from veil.game.ascent import game_of_policy
-from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages, opacity_lower_bound
+from veil.game.clusters import cluster_beliefs, clustered_graph, opacity_lower_bound
 from veil.game.lift import ChargedBits, lift
 from veil.game.pairs import LastEvents, make_pairs
 from veil.game.redirect import redirected_graph
@@ -73,15 +73,6 @@ def test_what_a_policy_hides_is_never_overstated(seed):
     assert exact <= result.lower + 1e-9
     pruned = opacity_lower_bound(pairs, result.tables, prune_below=0.05)
     assert pruned.bits <= exact + 1e-9
-
-
-def test_first_messages_are_the_law_of_the_first_event_and_pair():
-    for name in ("paper-last-state", "paper-initial-state"):
-        pairs = make_pairs(build(veil.gallery.load(name)), LastEvents(1))
-        messages = first_messages(pairs)
-        np.testing.assert_allclose(messages.sum(axis=0), pairs.start)
-        events = pairs.hidden.root.sum(axis=0)
-        np.testing.assert_allclose(messages.sum(axis=1), events[events > 0])
 
 
 # Lifting a policy, and redirecting an automaton.
@@ -183,12 +174,6 @@ def test_clusters_keep_what_differs_most_apart():
     assert len(set(cluster_beliefs(beliefs, 10).tolist())) == 5
 
 
-def test_equal_beliefs_of_different_mass_share_a_cluster():
-    weights = np.array([[0.2, 0.2], [0.3, 0.3], [0.4, 0.0]])
-    cluster = cluster_beliefs(weights, 2)
-    assert cluster[0] == cluster[1] != cluster[2]
-
-
 def test_a_clustered_graph_places_every_history():
     problem = veil.gallery.load("paper-last-state")
     agent = agent_of(problem, LastEvents(1))
@@ -196,26 +181,6 @@ def test_a_clustered_graph_places_every_history():
     assert max(refined.graph.sizes) <= 20
     for layer, step in zip(refined.layers, refined.steps, strict=False):
         assert np.asarray(step.sum(axis=1)) == pytest.approx(np.ones(5 * len(layer)))
-
-
-@in_blocks(3, 6)
-def test_lifting_begins_at_the_policy_made_feasible_and_never_ends_below_it(seed):
-    """Mixed with the policy of the largest return until its return suffices, and hardly more."""
-    problem, threshold = first_or_last(seed)
-    pairs = make_pairs(build(problem), LastEvents(1))
-    agent = AgentProblem(problem, pairs, make_arrivals(pairs))
-    even = agent.outcome(agent.uniform())
-    at_first = lift(agent, agent.uniform(), threshold, 1.0, 0, Clock())
-    missing = threshold - even.expected_return
-    assert -1e-12 <= at_first.outcome.expected_return - threshold <= 1.01e-4 * missing + 1e-12
-    assert at_first.bits == ChargedBits(agent).value(at_first.outcome)
-    assert lift(agent, agent.uniform(), threshold, 1.0, 15, Clock(0.0)).bits == at_first.bits
-    assert lift(agent, agent.uniform(), threshold, 1.0, 15, Clock()).bits >= at_first.bits
-    free = lift(agent, agent.uniform(), None, 0.0, 0, Clock())
-    assert free.outcome.expected_return == even.expected_return
-    assert lift(agent, agent.uniform(), None, 0.0, 15, Clock(0.0)).bits == free.bits
-    enough = lift(agent, agent.uniform(), even.expected_return - 0.1, 0.0, 0, Clock())
-    assert enough.outcome.expected_return == even.expected_return
 
 
 def test_automata_end_where_the_next_one_does_not_fit():
@@ -226,20 +191,3 @@ def test_automata_end_where_the_next_one_does_not_fit():
         assert result.stopped == "memory"
         assert 0 <= result.lower <= result.upper
         assert (result.games[0].graph.kind == "the last 0 events") == (budget == 2**10)
-
-
-@pytest.mark.slow
-def test_the_better_of_both_ways_counts_for_each_bound():
-    problem = veil.gallery.load("paper-last-state", horizon=5).replace(min_return="80%")
-    both = grown(problem, gap=1e-4, nodes=2, clock=Clock(2.0))
-    assert len(both.games) == 2
-    assert both.upper == min(one.upper for one in both.games)
-    assert both.games[0].upper <= both.games[1].upper
-
-
-def test_windows_are_for_secrets_settled_first_or_last():
-    problem = veil.gallery.load("paper-last-state", horizon=4).replace(min_return="80%")
-    done = grown(problem, gap=0.5)
-    assert [one.graph.kind for one in done.games] == ["the events after time 2"]
-    between = grown(problem.replace(secret=veil.StateAt(2, [0])), gap=0.5)
-    assert [one.graph.kind for one in between.games] == ["the last event"]

@@ -94,15 +94,6 @@ def test_a_graph_can_be_used_again():
         np.testing.assert_array_equal(one, other)  # with -1 where an event is not possible
 
 
-def test_what_is_told_parts_the_states():
-    problem = veil.gallery.load("paper-last-state")
-    pairs = make_pairs(build(problem), TailEvents(8), told_at=8)
-    layer = pairs.layers[8]
-    assert pairs.graph.sizes[8] == len(layer) == len(np.unique(layer.node))
-    assert pairs.graph.sizes[7] == 1
-    assert not pairs.graph.is_tree
-
-
 def test_long_horizons_repeat_their_steps():
     problem = veil.gallery.load("paper-last-state").replace(horizon=60)
     pairs = make_pairs(build(problem), LastEvents(3))

@@ -183,7 +183,8 @@ def test_the_command_reads_labels_from_the_logs_or_from_their_own_file(tmp_path)
     assert inside.json == apart.json == json.loads((tmp_path / "audit.json").read_text())
     document = apart.json
     assert document["format"] == "veil-audit-1"
-    assert document["upper_bound"] is None
+    assert set(document) == set(audit_schema()["required"])
+    assert "no upper bound" in document["notes"][-1]
     assert document["leakage"]["low"] > 0.5
     assert document["prior_bits"] == pytest.approx(-(26 / 40) * math.log2(26 / 40) - (14 / 40) * math.log2(14 / 40))
     text = command("audit", str(tmp_path / "logs.csv"), *options).out

@@ -15,7 +15,7 @@ from tests.seeds import looped
 from veil.common.clock import Clock
 from veil.engine.chain import make_chain
 from veil.engine.sampling import draw_runs
-from veil.learning.fitted import DOCUMENT, POLICY, SCENARIO
+from veil.learning.fitted import DOCUMENT, POLICY, SCENARIO, fit_schema
 from veil.learning.hidden import expected
 from veil.learning.logs import UNKNOWN, read_logs
 from veil.learning.parts import CHOICE, EMISSION
@@ -423,7 +423,8 @@ def test_no_interval_is_given_that_is_not_covered(rooms, acting):
         assert reason in fitted.summary()
         assert fitted.corrected_bits is None
         assert "interval  " not in fitted.summary()
-        assert fitted.document()["opacity"]["low"] is None  # pyright: ignore[reportIndexIssue]
+        assert fitted.document()["opacity_interval"] is None
+        assert set(fitted.document()) == set(fit_schema()["required"])
     hidden = veil.fit(recorded(rooms, acting, 40, 0, hidden=True), rooms, "sensors", policy=acting)
     assert hidden.opacity_interval is None
     assert all(math.isnan(one.low) and math.isnan(one.high) for one in hidden.intervals)

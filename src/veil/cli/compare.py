@@ -6,15 +6,13 @@ import typer
 
 from ..common.settings import settings
 from ..tradeoffs.options import CompareOptions
-from .options import Further, with_changes, with_options
+from .options import Further, with_options
 from .progress import QuietOption, reported
-from .shared import INTERRUPTED, SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
+from .shared import INTERRUPTED, SOLVED, JsonOption, ScenarioArgument, open_scenario, print_json, stop
 from .solve import endings_keep_the_best
 
 
-@guarded
 @with_options(CompareOptions)
-@with_changes
 def compare(
     scenario: ScenarioArgument,
     classes: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .shared import JsonOption, guarded, print_json, print_table
+from .shared import JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
     from ..planning.solution import Solution
@@ -22,7 +22,6 @@ _SEARCHES: dict[str, dict[str, Any]] = {
 }
 
 
-@guarded
 def demo(
     output: Annotated[
         Path,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from .options import Further, with_changes
+from ..planning.options import Evaluation
+from .options import Further
 from .progress import QuietOption, reported
 from .shared import (
     GATE_MISSED,
@@ -24,7 +25,6 @@ from .shared import (
     complete_policy,
     complete_scenario,
     event_text,
-    guarded,
     is_model_file,
     is_result,
     open_model,
@@ -57,8 +57,6 @@ _TOP = 5  # worst sequences that are listed
 By = Literal["leaked_bits", "gain_bits", "posterior"]
 
 
-@guarded
-@with_changes
 def measure(
     scenario: Annotated[
         str,
@@ -79,9 +77,7 @@ def measure(
         ),
     ] = None,
     pair: PairOption = "own",
-    method: Annotated[
-        Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
-    ] = "auto",
+    method: Annotated[Evaluation, typer.Option(help="How to compute the opacity.")] = "auto",
     seed: SeedOption = 0,
     time_limit: TimeLimitOption = None,
     details: Annotated[

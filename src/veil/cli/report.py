@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Further, with_changes
+from .options import Further
 from .progress import QuietOption
 from .shared import (
     GALLERY,
@@ -15,7 +15,6 @@ from .shared import (
     check_output,
     complete_policy,
     complete_scenario,
-    guarded,
     is_result,
     open_policy,
     open_recorded,
@@ -40,8 +39,6 @@ _MOST_POINTS = 1000
 _MOMENT = 0.01  # seconds that each part has at least
 
 
-@guarded
-@with_changes
 def report(
     subject: Annotated[
         str,

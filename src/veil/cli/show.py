@@ -8,16 +8,13 @@ import typer
 
 from .describe import describe
 from .installation import installation
-from .options import with_changes
-from .shared import JsonOption, complete_scenario, guarded, print_json, print_table, write_text
+from .shared import JsonOption, complete_scenario, print_json, print_table, write_text
 
 
 def _complete(incomplete: str) -> list[str]:
     return [name for name in _SHOWN if name.startswith(incomplete)] + complete_scenario(incomplete)
 
 
-@guarded
-@with_changes
 def show(
     subject: Annotated[
         str,
@@ -107,8 +104,11 @@ def _schema(kind: str) -> None:
     from ..formats.results.curve import frontier_schema
     from ..formats.results.document import result_schema
     from ..formats.scenario.schema import schema
+    from ..learning.audited import audit_schema
+    from ..learning.fitted import fit_schema
 
     known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema, "policy": policy_schema}
+    known |= {"fit": fit_schema, "audit": audit_schema}
     if kind not in known:
         raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, known)}"])
     print_json(known[kind]())

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from .options import with_changes
 from .shared import (
     BAD_INPUT,
     INTERRUPTED,
@@ -21,7 +20,6 @@ from .shared import (
     SeedOption,
     check_output,
     event_text,
-    guarded,
     open_policy,
     open_scenario,
     print_json,
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
     from ..problem.problem import Problem
 
 
-@guarded
-@with_changes
 def simulate(
     scenario: ScenarioArgument,
     policy: PolicyArgument,

@@ -13,7 +13,7 @@ from ..common.settings import settings
 from ..common.signals import handling
 from ..planning.options import SolveOptions
 from ..tradeoffs.options import FrontierOptions
-from .options import Further, with_changes, with_options
+from .options import Further, with_options
 from .progress import QuietOption, reported
 from .report import remove_stale, write_beside
 from .shared import (
@@ -28,7 +28,6 @@ from .shared import (
     Opened,
     ScenarioArgument,
     check_output,
-    guarded,
     note,
     open_policy,
     open_scenario,
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
     from ..tradeoffs.frontier import Frontier
 
 
-@guarded
 @with_options(SolveOptions)
-@with_changes
 def solve(
     scenario: ScenarioArgument,
     output: Annotated[
@@ -200,9 +197,7 @@ def endings_keep_the_best() -> Iterator[None]:
         yield
 
 
-@guarded
 @with_options(FrontierOptions)
-@with_changes
 def frontier(
     scenario: ScenarioArgument,
     output: Annotated[

@@ -1,6 +1,7 @@
 """Text files: read within a limit of size, written complete or not at all, and the words and numbers in them."""
 
 import csv
+import errno
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ..common.errors import ModelFileError
-from ..common.files import reason, write_whole
+from ..common.files import read_whole, reason, write_whole
 
 END = ""
-_PART = 2**20
 
 
 def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
@@ -22,26 +22,14 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
 
     **Raises:** `ModelFileError` where the file does not exist, is too large, or is not text.
     """
-    place = Path(path)
     try:
-        if not place.is_file():
-            other = "this is a folder, expected a file" if place.is_dir() else "this is not an ordinary file"
-            raise ModelFileError(path, other if place.exists() else "the file does not exist")
-        with place.open("rb") as file:
-            parts, left = [], most_bytes + 1
-            while part := file.read(min(left, _PART)):  # one call would allocate the limit, not the size of the file
-                parts.append(part)
-                left -= len(part)
-        content = b"".join(parts)
-        if len(content) > most_bytes:
-            size = max(place.stat().st_size, len(content))
-            hint = f": {remedy}" if remedy else ""
-            raise ModelFileError(path, f"it has {size:,} bytes, expected at most {most_bytes:,}{hint}")
+        content = read_whole(path, most_bytes)
+    except FileNotFoundError:
+        raise ModelFileError(path, "the file does not exist") from None
     except OSError as error:
-        raise ModelFileError(path, f"it cannot be read: {reason(error)}") from None
+        words = reason(error) if error.errno == errno.EFBIG else f"it cannot be read: {reason(error)}"
+        raise ModelFileError(path, f"{words}: {remedy}" if remedy and error.errno == errno.EFBIG else words) from None
     except ValueError as error:
-        if isinstance(error, ModelFileError):
-            raise
         raise ModelFileError(repr(path), f"this is not the name of a file: {error}") from None
     try:
         return content.decode("utf-8-sig")

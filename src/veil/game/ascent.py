@@ -21,7 +21,7 @@ from ..engine.threads import one_blas_thread
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.apart import View
 from ..problem.problem import Problem
-from .averaging import Averaging, most_surplus
+from .averaging import WARM_STEP, Averaging, most_surplus
 from .multiplier import MultiplierSearch
 from .pairs import ObserverMemory, Pairs, PublicGraph, make_pairs
 from .public_graph import WrittenString
@@ -29,18 +29,16 @@ from .responses import AgentProblem, Outcome, Tables, Task
 from .rule_tables import RuleTable
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
-# These decide how fast the bounds converge; they are valid for any values.
-_WARM_STEP = 4.0  # the first step near a known policy, where the largest that are accepted are some ten times as long
+# Set by hand: they decide how fast the bounds converge, which are valid for any values.
 _TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
 _RETURN_SHARE = 0.02  # share of the gap that a surplus of return may cost
 _BOUND_EVERY = 5  # iterations between two upper bounds, each of which costs about as much as an iteration
 # Multipliers tried where the largest return is asked for, over the largest reward: the bound falls with λ, until one bit is
-# worth less than any return given up; the rounding error, about 1e-15 λ · reward, stays below 1e-9 bits.
-_MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5)
+# worth less than any return given up, and rises with the rounding error of λ times the return.
+_MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5, 1e7, 1e9)
 _LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
-_LEAST_SECONDS = (
-    0.2  # that the pairs of a game may take in any case: those of a small tree are worth more than the limit
-)
+# That the pairs of a game may take in any case: those of a small tree are worth more than the limit.
+_LEAST_SECONDS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +251,7 @@ class _Ascent:
             self.multipliers,
             first.point,
             cumulative=first.multiplier,
-            step=_WARM_STEP if self.warm else 1.0,
+            step=WARM_STEP if self.warm else 1.0,
         )
         self.iteration = 0
         self.history: list[Progress] = []
@@ -317,6 +315,8 @@ class _Ascent:
             starts = [(large / self.agent.largest_reward, 1) for large in _MULTIPLIERS_AT_LARGEST]
         for start, most in starts:
             bound, multiplier = upper_bound(self.agent, costs, self.threshold, start, most, clock)
+            if self.multipliers.at_largest:
+                bound += multiplier * self.agent.return_error()
             if bound < self.best.upper:
                 self.best = _Bound(bound, multiplier, costs)
 

@@ -19,7 +19,8 @@ import numpy as np
 from .multiplier import FlowPoint, MultiplierSearch
 from .responses import AgentProblem, Outcome
 
-# These decide how fast the ascent is; what it finds is valid for any values.
+# Set by hand: they decide how fast the ascent is; what it finds is valid for any values.
+WARM_STEP = 4.0  # the first step near a known policy: in most runs the largest that was accepted at once
 _GROWTH, _LARGEST_STEP = 1.3, 1e12  # of the step, after each that is accepted, up to where its gain is below rounding
 _LEAST_STEP = 2e-3  # share of all steps so far; a smaller step is taken without the test
 _MOST_SURPLUS = 0.01  # of return, as a share of the largest

@@ -118,7 +118,9 @@ class Growth:
 
     def run(self, first: "Turn | None" = None) -> Bounds:
         """Turn after turn, until both bounds are close or the time, the memory or the caller ends it."""
-        begun, stopped = self.clock, self._turns(first or (Nothing() if self.is_value else Whole()))
+        # Of a path the game without memory is no smaller than that of one event, and tells less.
+        begins_small = self.is_value or self.most_nodes == 1
+        begun, stopped = self.clock, self._turns(first or (Nothing() if begins_small else Whole()))
         if not self.games:
             self.play(Nothing, make_pairs(self.hidden, LastEvents(0)), 0.0, Clock(0.0))
         assert self.best is not None

@@ -17,11 +17,11 @@ import numpy as np
 
 from ..common.clock import Clock, OutOfTime
 from ..common.logs import conditional_entropy_bits, surprisal_bits
-from .averaging import Averaging
+from .averaging import WARM_STEP, Averaging
 from .multiplier import FlowPoint, MultiplierSearch
 from .responses import AgentProblem, Outcome, Tables
 
-_FIRST_STEP = 4.0  # the largest that was accepted in most runs at once
+# Set by hand: they decide how fast L rises; what it finds is valid for any values.
 _TOLERATED = 0.02  # bits for each unit of a step by which it may fail the test of acceptance
 _SURPLUS_BITS = 1e-3  # what a surplus of return may cost
 
@@ -64,7 +64,7 @@ def lift(
     """
     multipliers, bits = MultiplierSearch(agent, threshold, tables), ChargedBits(agent)
     first = multipliers.feasible(FlowPoint(*agent.flows(tables)))
-    course = Averaging(agent, bits, multipliers, first, step=_FIRST_STEP)
+    course = Averaging(agent, bits, multipliers, first, step=WARM_STEP)
     best, most, rate = first, bits.value(first.outcome), multiplier
     with suppress(OutOfTime):
         for _ in range(iterations):

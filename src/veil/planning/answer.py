@@ -162,8 +162,13 @@ def in_class(space: Space, solution: Solution) -> Solution:
 
 
 def _class_settings(space: Space) -> dict[str, object]:
-    """How the class of an answer is asked for."""
-    return {"memory": memory_document(space.memory)}
+    """How the class of an answer is asked for, and on which device it was searched."""
+    found: dict[str, object] = {"memory": memory_document(space.memory)}
+    if space.on_device is not None:
+        import jax
+
+        found["device"] = f"{jax.devices()[0].device_kind} (JAX, float32)"
+    return found
 
 
 def _chosen(

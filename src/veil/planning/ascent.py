@@ -513,7 +513,9 @@ class Ascent:
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> AscentState:
         """The state of the arrays in a checkpoint."""
-        return AscentState.of(arrays)
+        state, placed = AscentState.of(arrays), self.parameters.restored
+        names = ("theta", "mean", "square", "average", "aside")
+        return replace(state, **{name: [placed(one) for one in getattr(state, name)] for name in names})
 
     def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""

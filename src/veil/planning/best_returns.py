@@ -9,7 +9,6 @@ from scipy.optimize import minimize
 
 from ..common.checks import Defects
 from ..common.clock import UNLIMITED, Clock, OutOfTime
-from ..engine.chain import Chain
 from ..engine.paid import action_values
 from ..engine.return_range import (
     ROUNDING,
@@ -128,7 +127,7 @@ class _Climber:
 
     def value_and_gradient(self, table: Float[np.ndarray, "1 C A"]) -> tuple[float, Float[np.ndarray, "1 C A"]]:
         self.clock.check()
-        values, gradients = self.space.sums_and_gradients(table[None], (0,))
+        values, gradients = self.space.summed(table[None], (0,))
         value = self.sign * float(values[0, 0])
         if value > self.best[0]:
             self.best = value, table
@@ -202,7 +201,7 @@ def _search_stationary(
 
 def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "1 C A"]]:
     """Tables to climb from, in turn a sharp one, which earns most so far, and a spread one, which is led by no table."""
-    problem, hidden = climber.space.problem, climber.space.hidden
+    problem = climber.space.problem
     drawn = np.random.default_rng(seed).exponential(size=(2, *problem.available.shape)) * problem.available
     spread = [uniform_table(problem), *(drawn / drawn.sum(axis=2, keepdims=True))]
     sharp = list[np.ndarray]()
@@ -217,6 +216,6 @@ def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "
         timed = greedy_table(problem, smallest=climber.sign < 0)
         times = np.linspace(0, problem.horizon - 1, min(problem.horizon, _SHARP_STARTS)).astype(int)
         sharp = list(np.unique(timed[times], axis=0))
-        spread.insert(0, time_average(hidden, timed, Chain(hidden, timed, stationary=False).occupancies[:-1]))
+        spread.insert(0, time_average(climber.space.hidden, timed))
     sharp.sort(key=lambda table: -climber.value_and_gradient(table[None])[0])
     return [table[None] for pair in zip_longest(sharp, spread) for table in pair if table is not None]

@@ -17,7 +17,7 @@ from .device_layout import COMPILE_SECONDS
 from .iteration import Iteration
 from .objective import Objective
 from .options import SolveOptions
-from .parameters import LOWEST, least_share
+from .parameters import LOWEST, Parameters, least_share
 from .schedule import first_batch, sampled_schedule
 from .starts import sampled_starts
 
@@ -46,13 +46,11 @@ def _pulled(rows: Any, gradient: Any) -> Any:
     return (rows * (gradient - jnp.sum(rows * gradient, axis=-1, keepdims=True))).astype(jnp.float32)
 
 
-class DeviceParameters:
+class DeviceParameters(Parameters):
     """`TableParameters` on the device of JAX.
 
     **Arguments:** `objective`, whose space is on the device; `base`: a table `(T, C, A)`.
     """
-
-    mixes, scale = True, 1.0
 
     def __init__(self, objective: Objective, base: Float[np.ndarray, "T C A"]):
         space = objective.space
@@ -84,6 +82,10 @@ class DeviceParameters:
     def bounded(self, theta: Any) -> Any:
         """See `Parameters`."""
         return jnp.maximum(theta - theta.max(axis=-1, keepdims=True), LOWEST).astype(jnp.float32)
+
+    def restored(self, array: np.ndarray) -> Any:
+        """See `Parameters`."""
+        return jnp.asarray(array, dtype=jnp.float32)
 
     def of(self, table: Any, share: float | None = None) -> Any:
         """See `Parameters`."""

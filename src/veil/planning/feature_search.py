@@ -28,7 +28,7 @@ from .closing import Bits, num_closing_sequences, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
-from .parameters import TableParameters
+from .parameters import Parameters, TableParameters
 from .plan import SHARE_OF_TABLE
 from .policy_class import make_space
 from .schedule import Schedule, first_batch_of
@@ -41,7 +41,7 @@ _LEAST_SHARE = 1e-3  # of the uniform policy in what is fitted, since a network 
 _MARGIN = 0.01  # slack of a table that is fitted, as a share of ranges: three times as much in each attempt
 
 
-class FeatureParameters:
+class FeatureParameters(Parameters):
     """Weights of a feature policy, `(B, P, 1)`, as a policy keeps them: rounded to float32.
 
     **Arguments:** `objective`; `safe`: the table of largest return; `policy`, with the features and first weights; `clock`: of

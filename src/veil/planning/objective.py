@@ -287,7 +287,7 @@ class Objective:
     def _sums(self, tables: Tables, gradient: bool) -> dict[int, Estimate]:
         """The return, and the quantities that count, by their numbers."""
         numbers = tuple(sorted({0} | {one.quantity for one in self.others} | {number for _, number in self.terms}))
-        values, gradients = self._summed(tables, numbers, gradient)
+        values, gradients = self.space.summed(tables, numbers, gradient=gradient)
         pairs = zip(values, gradients, strict=True)
         return {number: Estimate.exact(*pair) for number, pair in zip(numbers, pairs, strict=True)}
 
@@ -297,17 +297,9 @@ class Objective:
             return [whole] * self.num_returns
         count, batch = len(self.starts), len(tables)
         each, starts = np.repeat(tables, count, axis=0), np.tile(self.starts, (batch, 1))
-        values, (found,) = self._summed(each, (0,), gradient, starts)
+        values, (found,) = self.space.summed(each, (0,), gradient=gradient, starts=starts)
         by_start = [found] * count if found is None else found.reshape(batch, count, *self.space.shape).swapaxes(0, 1)
         return [Estimate.exact(*pair) for pair in zip(values[0].reshape(batch, count).T, by_start, strict=True)]
-
-    def _summed(
-        self, tables: Tables, numbers: tuple[int, ...], gradient: bool, starts: np.ndarray | None = None
-    ) -> tuple[Float[np.ndarray, "K B"], list[Any]]:
-        """Expected sums and their gradients, None where there are none."""
-        if gradient:
-            return self.space.sums_and_gradients(tables, numbers, starts=starts)
-        return self.space.sums(tables, numbers, starts=starts), [None] * len(numbers)
 
 
 def _added(tables: Tables, terms: Sequence[tuple[float, Estimate]], unit: float) -> Any:

@@ -121,25 +121,29 @@ class Space:
         self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
     ) -> Float[np.ndarray, "K B"]:
         """The expected sums of some quantities, by their numbers, for each table."""
-        if self.on_device is not None and starts is None:
-            return self.layers.sums(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
-        found = np.empty((len(numbers), len(tables)))
-        for hidden, places, paid in self._by_chain(numbers, whole=starts is not None):
-            found[places] = expected_sums(hidden, tables, paid, stationary=self.stationary, starts=starts)
-        return found
+        return self.summed(tables, numbers, gradient=False, starts=starts)[0]
 
-    def sums_and_gradients(
-        self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
-    ) -> tuple[Float[np.ndarray, "K B"], list[Tables]]:
-        """The same with their gradients in the tables, one for each number."""
+    def summed(
+        self,
+        tables: Tables,
+        numbers: Sequence[int],
+        *,
+        gradient: bool = True,
+        starts: Float[np.ndarray, "B N"] | None = None,
+    ) -> tuple[Float[np.ndarray, "K B"], list[Any]]:
+        """The same with their gradients in the tables, one for each number; None where they are not asked for."""
         if self.on_device is not None and starts is None:
-            found: Any = self.layers.sums_and_gradients(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
-            return found
-        values, gradients = np.empty((len(numbers), len(tables))), [np.zeros(0)] * len(numbers)
+            layers: Any = self.layers
+            return layers.summed(tables, numbers, gradient=gradient)
+        values, gradients = np.empty((len(numbers), len(tables))), list[Any]([None] * len(numbers))
+        given: dict[str, Any] = {"stationary": self.stationary, "starts": starts}
         for hidden, places, paid in self._by_chain(numbers, whole=starts is not None):
-            values[places], each = sums_and_gradients(hidden, tables, paid, stationary=self.stationary, starts=starts)
-            for place, gradient in zip(places, each, strict=True):
-                gradients[place] = gradient
+            if not gradient:
+                values[places] = expected_sums(hidden, tables, paid, **given)
+                continue
+            values[places], each = sums_and_gradients(hidden, tables, paid, **given)
+            for place, found in zip(places, each, strict=True):
+                gradients[place] = found
         return values, gradients
 
     def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:

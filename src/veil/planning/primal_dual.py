@@ -22,7 +22,7 @@ from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .backend import Draw
 from .channels import ALWAYS_EXACT_SECONDS, make_channels
-from .iteration import SavedState
+from .iteration import SearchState
 from .mixing import mixed_until
 from .objective import Objective
 from .options import Optimizer, SolveOptions
@@ -41,27 +41,12 @@ _MULTIPLIER_STEP = 0.2
 _ITERATIONS = 1500
 
 
-@dataclass(frozen=True, eq=False)
-class PrimalDualState(SavedState):
-    """Everything that the next step needs."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PrimalDualState(SearchState):
+    """Everything that the next step needs; `best_multiplier` is the newest one, the nearest to that of the optimum."""
 
-    iteration: int
     theta: Float[np.ndarray, "T C A"]
-    multiplier: Float[np.ndarray, " K"]
-    best: Float[np.ndarray, "T C A"]
-    best_score: float
-    history: Float[np.ndarray, "k 6+K"]
     optimizer: dict[str, Any]
-
-    @property
-    def best_multiplier(self) -> Float[np.ndarray, " K"]:
-        """The newest multipliers are the nearest to those of the optimum, whenever the best table was met."""
-        return self.multiplier
-
-    @property
-    def ends(self) -> Float[np.ndarray, "n 2"]:
-        """There is one start."""
-        return np.zeros((0, 2))
 
 
 class PrimalDual:
@@ -114,7 +99,8 @@ class PrimalDual:
         return PrimalDualState(
             iteration=0,
             theta=theta,
-            multiplier=np.zeros(count),
+            best_multiplier=np.zeros(count),
+            ends=np.zeros((0, 2)),  # there is one start
             best=tables[best],
             best_score=float(values.score[best]) if values.feasible[best] else -np.inf,
             history=np.zeros((0, 6 + count)),
@@ -142,14 +128,14 @@ class PrimalDual:
         sampled = self._sampled(table, state.iteration) if self._options.gradients == "sampled" else None
         values = sampled or exact
         assert values is not None
-        gradient = softmax_pull_back(table, values.lagrangian_gradient(state.multiplier[None])[0])
+        gradient = softmax_pull_back(table, values.lagrangian_gradient(state.best_multiplier[None])[0])
         if self._optimizer is None:
             theta, leaves = state.theta + self.step * gradient, {}
         else:
             theta, leaves = self._optimizer.step(state.theta, gradient, state.optimizer)
-        multiplier = np.maximum(0.0, state.multiplier - self._slack_step * values.slack[0])
-        after = replace(state, iteration=state.iteration + 1, theta=theta, multiplier=multiplier, optimizer=leaves)
-        return self._noted(after, table, exact or values, state.multiplier)
+        multiplier = np.maximum(0.0, state.best_multiplier - self._slack_step * values.slack[0])
+        after = replace(state, iteration=state.iteration + 1, theta=theta, best_multiplier=multiplier, optimizer=leaves)
+        return self._noted(after, table, exact or values, state.best_multiplier)
 
     @cached_property
     def _only_samples(self) -> bool:

@@ -4,7 +4,7 @@
 # Users without a type checker are told at run time what is wrong with an argument.
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Literal, TypedDict
 
@@ -101,17 +101,9 @@ def certify(
     can be proven in the time.
     """
     return prove(
-        problem,
-        policy,
-        time_limit,
-        gap,
-        goal=goal,
-        hide=hide,
-        task=task,
-        game=game,
-        memory_bytes=memory_bytes,
+        problem, policy, time_limit, gap, goal=goal, hide=hide, task=task, game=game, memory_bytes=memory_bytes,
         progress=progress,
-    )[0]
+    )[0]  # fmt: skip
 
 
 def prove(
@@ -241,24 +233,21 @@ def _claimed(problem: Problem, policy: Policy, record: Record, hidden: tuple[int
     return found or (0,)
 
 
+@dataclass(eq=False)
 class _Proving:
     """What is claimed of the policy: in each channel, and of each quantity."""
 
-    def __init__(
-        self,
-        record: Record,
-        policy: Policy,
-        content: PolicyContent,
-        values: np.ndarray | None,
-        bounds: Bounds,
-        goal: str,
-        gap: float,
-        clock: Clock,
-    ):
-        self.record, self.content, self.values, self.bounds = record, content, values, bounds
-        self.span = policy.memory_span
-        self.goal, self.gap, self.clock, self.finished = goal, gap, clock, True
-        self.heard = channels_heard(record, *content)
+    record: Record
+    policy: Policy
+    content: PolicyContent
+    values: np.ndarray | None
+    bounds: Bounds
+    goal: str
+    gap: float
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.heard, self.finished = channels_heard(self.record, *self.content), True
         self.random = np.random.default_rng(0)
 
     def all(self, numbers: tuple[int, ...]) -> tuple[tuple[ProvenChannel, ...], tuple[ProvenQuantity, ...], bool]:
@@ -267,7 +256,7 @@ class _Proving:
         parts, quantities = list[tuple[CheckedProblem, ProvenChannel]](), tuple[ProvenQuantity, ...]()
         for place, number in enumerate(numbers):
             problem = CheckedProblem(self.record, (number,), self.heard)
-            found, way = self._policy_part(problem, number, share.share(1 / (len(numbers) - place)))
+            found, way = self._policy_part(problem, share.share(1 / (len(numbers) - place)), is_own=number == 0)
             if number == 0:
                 quantities = self._quantities(found.quantities, problem)
             parts.append((problem, self._channel(number, found, way, problem)))
@@ -277,12 +266,10 @@ class _Proving:
             channels.append(self._drawn(problem, one, share.share(1 / (len(parts) - place)), claims))
         return tuple(channels), quantities, self.finished
 
-    def _policy_part(self, problem: CheckedProblem, number: int, clock: Clock) -> tuple[PolicyValues, "_Way"]:
-        bounds = self.bounds if number == 0 else ()
-        part = _PolicyPart(problem, self.content, self.values, bounds, self.goal, quantities=number == 0)
-        part.span = self.span(problem.secret_time)
+    def _policy_part(self, problem: CheckedProblem, clock: Clock, *, is_own: bool) -> tuple[PolicyValues, "_Way"]:
+        part = _PolicyPart(self, problem, is_own)
         try:
-            found, way, finished = part.best(clock, self.gap, self.clock)
+            found, way, finished = part.best(clock)
         except TooLargeError:
             if problem.endless:
                 raise
@@ -396,18 +383,8 @@ class _Way(TypedDict):
 class _PolicyPart:
     """The search for the best bound on a policy's own opacity: exact if that fits, else a window, or merged histories."""
 
-    def __init__(
-        self,
-        problem: CheckedProblem,
-        policy: PolicyContent,
-        values: np.ndarray | None,
-        bounds: Bounds,
-        goal: str,
-        *,
-        quantities: bool,
-    ):
-        self.quantities, self.span = quantities, 1
-        self.problem, self.policy, self.values, self.bounds, self.goal = problem, policy, values, bounds, goal
+    def __init__(self, proving: _Proving, problem: CheckedProblem, is_own: bool):
+        self.proving, self.problem, self.is_own = proving, problem, is_own
         self.whole = (-1, problem.horizon + 1)
         self.found: tuple[PolicyValues, _Way] | None = None
 
@@ -416,23 +393,22 @@ class _PolicyPart:
         """How nothing is proven: the observer is told the secret's state."""
         return self._way(FLOOR, window=_around(self.problem, 0))
 
-    def best(self, clock: Clock, gap: float, whole: Clock | None = None) -> tuple[PolicyValues, _Way, bool]:
-        """The values, how they were found, and whether the search went to its end without an interrupt.
-
-        **Arguments:** `clock` of this search; `whole`, that of the proof, in which the return has to be found.
+    def best(self, clock: Clock) -> tuple[PolicyValues, _Way, bool]:
+        """The values, how they were found, and whether the search went to its end without an interrupt; the return may take
+        longer than this `clock`, since there is no proof without it.
         """
         try:
             share = _EXACT_SHARE if self.problem.path is None else _PATH_SHARE
             if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
-                least = (whole or clock).share(_RETURN_SHARE, more=_RETURN_SECONDS)
+                least = self.proving.clock.share(_RETURN_SHARE, more=_RETURN_SECONDS)
                 if not self._try([self.trivial], least, MOST_MOVES):
                     raise TooLargeError(
                         f"the return of the policy could not be proven in {least.spent:.1f} s, and without it there is no"
                         " certificate: allow a longer time_limit, or shorten the horizon"
                     )
                 if self.problem.path is None:
-                    self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE), gap)
+                    self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE))
                 self._merge(clock)
             finished = True
         except KeyboardInterrupt:
@@ -447,15 +423,16 @@ class _PolicyPart:
 
     def _try(self, ways: list[_Way], clock: Clock, most_moves: int = _MOST_MOVES) -> bool:
         """Keep the values by the first way that fits, if they are better; says whether one fits."""
+        proving = self.proving
         for how in ways:
             try:
                 values = policy_values(
                     self.problem,
-                    self.policy,
-                    values=self.values,
-                    bounds=self.bounds,
-                    goal=self.goal,
-                    quantities=self.quantities,
+                    proving.content,
+                    values=proving.values,
+                    bounds=proving.bounds if self.is_own else (),
+                    goal=proving.goal,
+                    quantities=self.is_own,
                     clock=clock,
                     most_moves=most_moves,
                     **how,
@@ -468,13 +445,13 @@ class _PolicyPart:
         return False
 
     def _gain(self, values: PolicyValues) -> float:
-        return values.lower if self.goal == "opaque" else -values.upper
+        return values.lower if self.proving.goal == "opaque" else -values.upper
 
-    def _widen(self, clock: Clock, gap: float) -> None:
+    def _widen(self, clock: Clock) -> None:
         """Wider and wider windows, while there is time and they gain."""
         assert self.found is not None
         # At the edge of its window the observer is told the agent's memory, which should then be small.
-        first = self.span
+        first, gap = self.proving.policy.memory_span(self.problem.secret_time), self.proving.gap
         for radius in range(first, self.problem.horizon + 2):
             begin, window, before = clock.spent, _around(self.problem, radius), self._gain(self.found[0])
             ways = [self._way(prune, window=window) for prune in (FLOOR, *_PRUNINGS)]

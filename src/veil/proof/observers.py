@@ -222,10 +222,12 @@ class _Search:
             if channel.induction_seconds(len(rule.costs)) < clock.left:
                 self._offer((rule,), None, clock)
         if given is None and channel.induction_seconds(1) < clock.left / 2:
-            nodes = _MOST_NODES if channel.is_played else 1
+            larger = channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left
+            nodes = _MOST_NODES if larger else 1
             with suppress(TooLargeError):
                 game = self._enclosed(channel.solved, (OWN,), clock, most_nodes=nodes, pass_seconds=_INDUCTION_SECONDS)
-        for part in () if game is None else game.games:
+        # Small ones first: should the induction of a large one take too long, theirs are done.
+        for part in () if game is None else sorted(game.games, key=lambda one: one.pairs.num_pairs):
             if not checked.untimed or part.graph.kind == WrittenString.kind or max(part.graph.sizes) == 1:
                 known = None if game is None or self.asked.are_several else game.lower
                 self._offer((channel.rule(part),), part, clock, known)

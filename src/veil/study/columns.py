@@ -29,6 +29,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "veil": ("veil",),
 }
 
+SHOWN = ("status", "bits", "expected_return", "proven_upper", "seconds")
+"""The columns that people are shown beside the factors."""
+
 
 def column_values(document: Any) -> dict[str, Any]:
     """The value of each column in the document of a result, None if it is not known."""
