@@ -302,7 +302,8 @@ class Channel:
         self.weights = arrays[f"{own}weights"] if self.kind == "each" else []
         fits = len(self.value) == len(self.situation) == record.size and all(-1 <= z < self.values for z in self.value)
         fits = fits and len(self.weights) in (0, record.horizon + 1) and all(map(amount, self.weights))
-        require(fits, "a secret is of another size")
+        fits = fits and self.time <= record.horizon and max(self.receives, record.agent) < len(record.observers)
+        require(fits, "a secret, or its time, is of another size, or there is no such observer")
         # The most bits that it can hide.
         self.most = log2_count(self.values ** (record.horizon + 1 if self.kind == "path" else 1))
         if self.kind == "each":
