@@ -49,9 +49,8 @@ _LEAST_ITERATIONS = 20  # of a game that follows another, or twice as many as th
 _WORTH_STATING = 1e-4  # bits by which the bound over these must be smaller
 # Seconds for each move: of the verifier's induction, and of the shortest game. Measured on one core.
 _INDUCTION_SECONDS, _GAME_SECONDS = 2.5e-7, 1e-7
-_LEAST_SECONDS = (
-    0.5  # for the induction of an observer in any case: that of a small problem is worth more than the limit
-)
+# More than the limit, for the inductions of observers: those of a small problem are worth it.
+_LEAST_SECONDS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +170,7 @@ class _Search:
 
     def __init__(self, problem: Problem, asked: Asked, clock: Clock, delay: int = 0):
         self.problem, self.asked, self.clock, self.delay = problem, asked, clock, delay
+        self.latest = clock.share(more=_LEAST_SECONDS)  # by which the last induction ends, however many there are
         self.channels = [_Channel(problem, number, delay) for number in asked.hidden]
         first = min((one.first for one in self.channels), key=lambda bound: bound.upper)
         if asked.task:
@@ -287,7 +287,7 @@ class _Search:
         checked = next((one.checked for one in self.channels if one.checked.asked == numbers), None)
         if checked is None:
             checked = CheckedProblem(record_of(self.problem), numbers)
-        limited = clock.share(more=_LEAST_SECONDS)
+        limited = self.latest.within(clock.left + _LEAST_SECONDS)
         return rule_bound(checked, bound, asked.bounds, asked.values, asked.kept, asked.factors, limited)
 
     def _enclosed(self, problem: Problem, hide: tuple[str, ...], clock: Clock, **more: Any) -> GameBounds:
