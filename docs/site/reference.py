@@ -4,6 +4,7 @@ Run `python docs/site/reference.py > docs/scenario-reference.md` after a change 
 """
 
 import inspect
+import re
 
 from pydantic.json_schema import JsonSchemaValue
 
@@ -45,6 +46,13 @@ _TABLES: tuple[tuple[str, type[Table] | None], ...] = (
     ("`[solve]`", forms.Settings),
     ("`[solve.memory]`", None),
 )
+
+# The section of each table, by its key.
+_SECTIONS = {
+    name: re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+    for heading, _ in _TABLES
+    for name in re.findall(r"\[(\w+)(?:\.NAME)?\]", heading)
+}
 
 _HEAD = f"""# Scenario files
 
@@ -100,7 +108,8 @@ def reference() -> str:
     parts = [_HEAD]
     for heading, form in _TABLES:
         if form is None:
-            parts.append(f"## {heading}\n\n{_kinds(schema, _KINDS[heading])}")
+            kinds = _kinds if heading == "`[secret]`" else _memories
+            parts.append(f"## {heading}\n\n{kinds(schema, _KINDS[heading])}")
             continue
         table = schema if form is forms.ScenarioFile else schema["$defs"][form.__name__]
         if form is forms.AgentTable:  # its other keys are those of an observer
@@ -134,6 +143,23 @@ def _kinds(schema: JsonSchemaValue, kinds: dict[str, type[Table]]) -> str:
     return "\n".join([*lines, "", *_HEADER, *rows]) + "\n"
 
 
+def _memories(schema: JsonSchemaValue, kinds: dict[str, type[Table]]) -> str:
+    """What each kind of memory is, and the values of its keys."""
+    lines = [
+        "A memory is a word, such as `states:2+clock`, or a table, such as `{ states = 2, clock = true }`. `clock` says",
+        "whether the policy also depends on the time.",
+        "",
+        "| kind | what it is | key of the same name | `clock` by default |",
+        "|---|---|---|---|",
+    ]
+    for kind, form in kinds.items():
+        fields = schema["$defs"][form.__name__]["properties"]
+        lines.append(
+            f"| `{kind}` | {_cell(_words(form))} | {_cell(_value(fields[kind]))} | {_value(fields['clock'])[9:-1]} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def _words(form: type[Table]) -> str:
     return " ".join(inspect.cleandoc(form.__doc__ or "").split())
 
@@ -152,12 +178,19 @@ def _cell(text: str) -> str:
 def _rows(table: JsonSchemaValue) -> str:
     lines: list[str] = [*_HEADER]
     for key, field in table["properties"].items():
-        lines.append(f"| {_name(table, key)} | {_cell(_value(field))} | {_cell(field.get('description', ''))} |")
+        value = _cell(_value(field))
+        if re.fullmatch(r"((list|table) of: )*table", value) and key in _SECTIONS:
+            value = f"[{value}](#{_SECTIONS[key]})"
+        lines.append(f"| {_name(table, key)} | {value} | {_cell(field.get('description', ''))} |")
     return "\n".join(lines) + "\n"
 
 
 def _values(table: JsonSchemaValue) -> str:
-    rows = [f"| {_name(table, key)} | {_cell(_value(field))} |" for key, field in table["properties"].items()]
+    """The keys by their value, those of one kind together."""
+    keys: dict[str, list[str]] = {}
+    for key, field in table["properties"].items():
+        keys.setdefault(_cell(_value(field)), []).append(_name(table, key))
+    rows = [f"| {', '.join(names)} | {value} |" for value, names in keys.items()]
     return "\n".join(["| key | value |", "|---|---|", *rows]) + "\n"
 
 

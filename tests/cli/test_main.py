@@ -1,8 +1,13 @@
 """The command as a whole: help, start-up, one JSON document, exit codes, no tracebacks."""
 
+import contextlib
+import fcntl
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 import warnings
 from pathlib import Path
 
@@ -162,6 +167,38 @@ def test_a_terminal_without_greek_is_no_error(home: Path):
     done = process("show", "rooms.toml", cwd=home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.code == 0, done.err
     assert "\\u2026" in done.out
+
+
+def test_tables_fit_a_terminal_and_have_no_escapes(home: Path):
+    """On a terminal of 60 columns, in which names of files cannot write control characters either."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
+    command = [sys.executable, "-m", "veil", "show", "gallery"]
+    names = os.environ | {"TERM": "xterm", "COLUMNS": ""}
+    with subprocess.Popen(command, stdout=slave, stdin=slave, cwd=home, env=names) as child:
+        os.close(slave)
+        shown = b""
+        with contextlib.suppress(OSError):  # which the end of a terminal is
+            while part := os.read(master, 65536):
+                shown += part
+        assert child.wait(timeout=60) == 0
+    os.close(master)
+    lines = shown.decode().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert any("two-rooms" in line for line in lines)
+    assert b"\x1b" not in shown
+    assert b"x1b" not in shown
+    assert b"u001b" not in shown
+
+
+def test_what_has_gone_is_answered_with_the_way_to_do_it_now():
+    for words, now in (
+        (["inspect", "rooms.toml"], "veil show SCENARIO"),
+        (["study", "diff", "a", "b"], "veil study table FOLDER OTHER"),
+        (["frontier", "rooms.toml", "--thresholds", "1,2"], "frontier.thresholds="),
+    ):
+        done = veil(*words)
+        assert (done.code, now in done.err) == (2, True), done.err
 
 
 def test_completion_knows_the_gallery_and_the_files(home: Path):

@@ -47,7 +47,7 @@ def test_the_gallery_is_listed():
 
 
 def test_the_schemas_are_published():
-    for kind in ("scenario", "result", "frontier", "policy"):
+    for kind in ("scenario", "result", "frontier", "policy", "fit", "audit"):
         published = Path(__file__).parents[2] / "docs" / "schemas" / f"{kind}.json"
         remedy = f"veil show schema {kind} > docs/schemas/{kind}.json"
         assert json.loads(published.read_text("utf-8")) == veil("show", "schema", kind).json, remedy
@@ -86,7 +86,7 @@ def test_measure_agrees_with_the_library():
     assert found["opacity"]["bits"] == package.opacity(problem, policy).bits
     assert found["expected_return"] == package.expected_return(problem, policy)
     table = package.measures.joint_table(problem, policy)
-    assert found["details"]["guess_probability"] == table.guess_probability
+    assert found["details"]["quantities"]["guess_probability"]["posterior"] == pytest.approx(table.guess_probability)
     assert found["details"]["bits_over_time"] == package.measures.bits_over_time(problem, policy).tolist()
     assert set(found["details"]["costs_bits"]) == {"camera"}
     camera = found["details"]["costs_bits"]["camera"]

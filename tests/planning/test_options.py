@@ -127,15 +127,6 @@ def test_a_type_checker_knows_every_keyword():
     assert solution.seed == 0
 
 
-def test_defaults_are_those_that_are_documented():
-    assert {name: SOLVE[name].default for name in ("seed", "sequences", "workers", "hidden_units")} == {
-        "seed": 0, "sequences": 2000, "workers": 1, "hidden_units": 48,
-    }  # fmt: skip
-    assert FRONTIER["points"].default == 20
-    assert all(one.accepts(one.default) for one in (*SOLVE.values(), *FRONTIER.values()))
-    assert settings(CompareOptions)["seed"].default == 0
-
-
 def test_thresholds_are_a_sequence_of_finite_numbers_and_memories_a_tuple():
     accepted: list[Any] = [[0.5], (0, 1.5), np.array([0.25, 0.5]), range(3), None]
     refused: list[Any] = [

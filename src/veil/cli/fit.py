@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Further, with_changes
+from .options import Further
 from .shared import (
     JsonOption,
     TimeLimitOption,
+    check_output,
     complete_scenario,
-    guarded,
     open_policy,
     open_scenario,
     print_json,
@@ -34,8 +34,6 @@ ColumnsOption = Annotated[
 ]
 
 
-@guarded
-@with_changes
 def fit(
     places: Annotated[
         list[str],
@@ -133,8 +131,6 @@ def _columns(text: str | None) -> dict[str, str] | None:
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
-@guarded
-@with_changes
 def audit(
     logs: LogsArgument,
     labels: Annotated[
@@ -169,6 +165,7 @@ def audit(
     from ..formats.documents import json_text
     from ..learning.audit import audit_logs
 
+    check_output(output)
     more = Further("audit", changes, audit_logs)
     if more.changes:
         raise InputError("--set", ["there is no scenario here: only audit.NAME=VALUE"])

@@ -11,7 +11,7 @@ from .demo import demo
 from .fit import audit, fit
 from .measure import measure
 from .models import convert, new
-from .options import Command, Commands
+from .options import Command, Commands, prepared
 from .report import report
 from .show import show
 from .simulate import simulate
@@ -50,7 +50,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
 }
 
 for _command, _line in _COMMANDS.items():
-    app.command(short_help=_line, cls=Command)(_command)
+    app.command(short_help=_line, cls=Command)(prepared(_command))
 app.add_typer(studies, name="study", short_help="Run many scenarios and settings, on all cores or a cluster.")
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from .attack import assumed, attack_document, print_attack
-from .options import Further, with_changes
+from ..planning.options import Evaluation
+from .options import Further
 from .progress import QuietOption, reported
 from .shared import (
     GATE_MISSED,
@@ -21,10 +21,10 @@ from .shared import (
     PairOption,
     SeedOption,
     TimeLimitOption,
+    check_output,
     complete_policy,
     complete_scenario,
     event_text,
-    guarded,
     is_model_file,
     is_result,
     open_model,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from ..measure.attack_result import Attack
     from ..measure.measures import Quantities
     from ..measure.result import Opacity
     from ..policy.policy import Policy
@@ -56,8 +57,6 @@ _TOP = 5  # worst sequences that are listed
 By = Literal["leaked_bits", "gain_bits", "posterior"]
 
 
-@guarded
-@with_changes
 def measure(
     scenario: Annotated[
         str,
@@ -78,9 +77,7 @@ def measure(
         ),
     ] = None,
     pair: PairOption = "own",
-    method: Annotated[
-        Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
-    ] = "auto",
+    method: Annotated[Evaluation, typer.Option(help="How to compute the opacity.")] = "auto",
     seed: SeedOption = 0,
     time_limit: TimeLimitOption = None,
     details: Annotated[
@@ -142,6 +139,7 @@ def measure(
     from ..proof.certify import certify
     from ..proof.feasibility import proven_others, reaches_threshold
 
+    check_output(certificate)
     more = Further("measure", changes, opacity, pair_values, quantities, listing)
     against = Further("attack", more.changes, play, assumed)
     proving = Further("certify", against.changes, certify)
@@ -181,8 +179,8 @@ def measure(
         own["observer_believes"] = None if believed is None else open_policy(problem, believed)
         own = {"traces": 0} | own | against.of(play)
         runs = play(problem, acting, **own)
-        document["attack"] = attack_document(runs)
-        print_parts += [print, lambda: print_attack(runs)]
+        document["attack"] = _attack_document(runs)
+        print_parts += [print, lambda: _print_attack(runs)]
     if certificate is not None:
         goal = opened.settings.get("goal", "opaque")
         aim = {"goal": goal, "hide": _to_hide(opened, pair, goal), "time_limit": proof_time_limit}
@@ -280,10 +278,6 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
 
     document: Document = {
         "quantities": found.document(),
-        "guess_probability": found.guess_probability.posterior,
-        "prior_guess_probability": found.guess_probability.prior,
-        "min_entropy_leakage_bits": found.min_entropy_leakage_bits,
-        "guessing_entropy": found.guessing_entropy.posterior,
         "revealing": [vars(one) for one in found.worst[by]],
     }
     sure = find_sure(problem, policy, _SURE_SECONDS, pair)
@@ -296,10 +290,6 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
     with contextlib.suppress(TooLargeError):  # few sequences, yet too long to keep
         table = joint_table(problem, policy, pair=pair)
         document |= {
-            "guess_probability": table.guess_probability,
-            "prior_guess_probability": table.prior_guess_probability,
-            "min_entropy_leakage_bits": table.min_entropy_leakage_bits,
-            "guessing_entropy": table.guessing_entropy,
             "revealing": [vars(one) for one in table.revealing(len(found.worst[by]), by=by)],
             "asymmetric_bits": {name: table.asymmetric_bits(name) for name in table.secret_values},
             "probability_surer_than_90": table.probability_surer(0.9),
@@ -417,3 +407,33 @@ def _show_details(document: Document, found: "Quantities", by: By, source: str) 
 
 def _with_error(value: float, error: float) -> str:
     return f"{value:.6g} ± {error:.2g}" if error else f"{value:.6g}"
+
+
+def assumed(*, believes: str | None = None) -> str | None:
+    """The policy that the observer assumes; None for the true one."""
+    return believes
+
+
+def _print_attack(found: "Attack") -> None:
+    """How often the attack was right, its calibration, and the runs that are to be shown in full."""
+    print(found.summary())
+    if found.calibration:
+        rows = [[f"{one.low:.2f} … {one.high:.2f}", one.count, one.claimed, one.achieved] for one in found.calibration]
+        print_table(["claimed confidence", "runs", "claimed", "achieved"], rows)
+    for number, trace in enumerate(found.traces):
+        rows = [
+            [event_text(event), *map(float, row)]
+            for event, row in zip(trace.observations, trace.posterior[-len(trace.observations) :], strict=False)
+        ]
+        print_table(["observation", *found.secret_values], rows, title=f"run {number}: truth {trace.truth}")
+
+
+def _attack_document(found: "Attack") -> dict[str, object]:
+    """The numbers of an attack, as `--json` prints them."""
+    from dataclasses import asdict
+
+    from ..formats.results.document import encoded
+
+    document = asdict(found) | {"opacity": encoded(found.opacity)}
+    names = ("error", "cross_entropy_bits", "exact_cross_entropy_bits", "expected_calibration_error")
+    return document | {name: getattr(found, name) for name in names}

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from .convert import convert_file
-from .options import with_changes
-from .shared import JsonOption, guarded, print_json, write_text
+from .shared import JsonOption, print_json, write_text
 
 _STUDY = "study"
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
@@ -19,7 +18,6 @@ def _complete_origin(incomplete: str) -> list[str]:
     return [name for name in (*gallery.STARTERS, _STUDY, *gallery.names()) if name.startswith(incomplete)]
 
 
-@guarded
 def new(
     name: Annotated[
         str | None,
@@ -67,8 +65,6 @@ def new(
         print(f"written to {path}: edit it, look at it with veil show {path}, solve it with veil solve {path}")
 
 
-@guarded
-@with_changes
 def convert(
     source: Annotated[
         str, typer.Argument(metavar="IN", help="A model, a scenario or gallery:NAME, a policy or a result folder.")

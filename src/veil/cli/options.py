@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..common.settings import Setting, settings
 from ..planning.options import SolveOptions
+from .shared import guarded
 
 _FORMS: dict[str, object] = {"switch": bool, "whole number": int, "number": float, "path": Path}
 # Larger bounds say nothing to a reader of the help text; the option checks them itself.
@@ -43,19 +44,6 @@ def with_options(declared: type) -> Callable[[Callable[..., None]], Callable[...
         return command
 
     return decorate
-
-
-def own_options(command: str, changes: Sequence[str], declared: type) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The options that `--set COMMAND.NAME=VALUE` gives, and the changes of the scenario; refuses other names."""
-    from ..common.errors import InputError
-    from ..common.settings import unknown
-    from ..formats.scenario.changes import read_change
-
-    own = [text for text in changes if text.startswith(f"{command}.")]
-    given = {".".join(place[1:]): value for place, value in map(read_change, own)}
-    if wrong := unknown(given, settings(declared)):
-        raise InputError("--set", wrong)
-    return given, tuple(text for text in changes if text not in own)
 
 
 def _flag(option: Setting, *, methods: bool) -> inspect.Parameter:
@@ -134,6 +122,11 @@ class Commands(TyperGroup):
         if args and args[0] in NOW and args[0] not in self.commands:
             ctx.fail(f"No such command '{args[0]}': use {NOW[args[0]]}")
         return super().resolve_command(ctx, args)
+
+
+def prepared(command: Callable[..., None]) -> Callable[..., None]:
+    """A command as it is registered: with `--set` if it has the keyword `changes`, and with errors as messages."""
+    return guarded(with_changes(command) if "changes" in inspect.signature(command).parameters else command)
 
 
 class Command(TyperCommand):

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Further, with_changes
+from .options import Further
 from .progress import QuietOption
 from .shared import (
     GALLERY,
     JsonOption,
     PairOption,
+    check_output,
     complete_policy,
     complete_scenario,
-    guarded,
     is_result,
     open_policy,
     open_recorded,
@@ -39,8 +39,6 @@ _MOST_POINTS = 1000
 _MOMENT = 0.01  # seconds that each part has at least
 
 
-@guarded
-@with_changes
 def report(
     subject: Annotated[
         str,
@@ -103,7 +101,7 @@ def report(
     """
     from ..common.clock import Clock
     from ..report.figures import write_figures
-    from ..report.html import write_report
+    from ..report.html import MARKER, write_report
     from ..study.page import write_study_report
 
     clock = Clock(time_limit)
@@ -126,6 +124,7 @@ def report(
     else:
         problem, answer, place, folder = _of_policy(subject, policy, more.changes, pair, seed, left(_SHARE))
     place = place if output is None else output
+    check_output(place, MARKER.decode())
     curve = _curve(folder, problem, answer.solution, known, points, left(_SHARE), quiet=quiet or as_json)
     write_report(place, problem, answer, **shown | {"frontier": curve, "time_limit": left()})
     written = [place]

@@ -345,7 +345,10 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=None if title is None else Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    words = None if title is None else Text(title)
+    table = Table(
+        title=words, box=box.SIMPLE_HEAD, title_justify="left", title_style="", header_style="", show_edge=False
+    )
     for head, is_right in zip(headings, right, strict=True):
         table.add_column(Text(head), justify="right" if is_right else "left", overflow="fold")
     for row in cells:
@@ -374,6 +377,18 @@ def check_free(path: Path, *, force: bool) -> None:
 
     if path.exists() and not force:
         raise InputError(str(path), ["the file already exists: choose another name, or pass --force to replace it"])
+
+
+def check_output(path: Path | None, marker: str = "") -> None:
+    """Raise `InputError` if a file cannot be written, before the work whose result it is for."""
+    from ..common.files import check_replaceable, file_errors
+
+    if path is not None:
+        with file_errors(path, "cannot be written"):
+            check_replaceable(path, marker.encode())
+            if not os.access(path.parent, os.W_OK):
+                known = path.parent.exists()
+                raise OSError(None, f"the folder {path.parent} {'is not writable' if known else 'does not exist'}")
 
 
 def write_text(path: Path, text: str, *, force: bool, marker: str = "") -> None:

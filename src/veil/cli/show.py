@@ -7,18 +7,14 @@ from typing import Annotated
 import typer
 
 from .describe import describe
-from .formula import formula
 from .installation import installation
-from .options import with_changes
-from .shared import JsonOption, complete_scenario, guarded, print_json, print_table
+from .shared import JsonOption, complete_scenario, print_json, print_table, write_text
 
 
 def _complete(incomplete: str) -> list[str]:
     return [name for name in _SHOWN if name.startswith(incomplete)] + complete_scenario(incomplete)
 
 
-@guarded
-@with_changes
 def show(
     subject: Annotated[
         str,
@@ -72,7 +68,7 @@ def show(
     if subject == "formula":
         if detail is None:
             raise InputError("show", ["name a formula too, such as veil show formula 'F vault'"])
-        formula(detail, output, as_json)
+        _formula(detail, output, as_json)
     elif subject == "schema":
         _schema(detail or "scenario")
     elif subject in _SHOWN:
@@ -108,17 +104,51 @@ def _schema(kind: str) -> None:
     from ..formats.results.curve import frontier_schema
     from ..formats.results.document import result_schema
     from ..formats.scenario.schema import schema
+    from ..learning.audited import audit_schema
+    from ..learning.fitted import fit_schema
 
     known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema, "policy": policy_schema}
+    known |= {"fit": fit_schema, "audit": audit_schema}
     if kind not in known:
         raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, known)}"])
     print_json(known[kind]())
+
+
+def _formula(text: str, svg: Path | None, as_json: bool) -> None:
+    """Read a formula and show the smallest automaton that accepts the runs on which it holds; draw it to a file if asked."""
+    from ..problem.formulas.drawing import conditions
+    from ..problem.formulas.formula import Formula
+
+    read = Formula(text)
+    automaton = read.automaton()
+    arrows = [(f"q{here}", words, f"q{there}") for (here, there), words in conditions(automaton).items()]
+    accepting = [f"q{state}" for state, accepts in enumerate(automaton.accepting.tolist()) if accepts]
+    if svg is not None:
+        write_text(svg, read.svg(), force=True, marker="<svg")
+    if as_json:
+        steps = [dict(zip(("from", "if", "to"), arrow, strict=True)) for arrow in arrows]
+        print_json(
+            {
+                "formula": text,
+                "propositions": list(read.propositions),
+                "states": len(automaton.accepting),
+                "accepting": accepting,
+                "arrows": steps,
+                "file": None if svg is None else str(svg),
+            }
+        )
+        return
+    print(f"propositions   {', '.join(read.propositions) or 'none'}")
+    print(f"states         {len(automaton.accepting)}, from q0; accepting: {', '.join(accepting) or 'none'}")
+    print_table(["from", "if", "to"], arrows)
+    if svg is not None:
+        print(f"written to {svg}")
 
 
 _SHOWN: dict[str, Callable[..., None]] = {
     "gallery": _gallery,
     "formats": _formats,
     "schema": _schema,
-    "formula": formula,
+    "formula": _formula,
     "installation": installation,
 }

@@ -5,21 +5,21 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Required, TextIO, TypedDict
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from .options import with_changes
 from .shared import (
     BAD_INPUT,
     INTERRUPTED,
     SOLVED,
+    Document,
     PairOption,
     PolicyArgument,
     ScenarioArgument,
     SeedOption,
+    check_output,
     event_text,
-    guarded,
     open_policy,
     open_scenario,
     print_json,
@@ -29,6 +29,8 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..common.checks import Names
     from ..engine.filter import ObserverFilter
     from ..measure.attack_result import Event
@@ -36,116 +38,6 @@ if TYPE_CHECKING:
     from ..problem.problem import Problem
 
 
-class Refusal(TypedDict, total=False):
-    """What is said of a line of input that gave no new posterior."""
-
-    new_run: bool
-    impossible: bool
-    understood: bool
-    error: str
-
-
-class Step(Refusal):
-    """A line of input, and the posterior after it."""
-
-    line: Required[int]
-    observation: Required[str]
-    time: Required[int | None]
-    posterior: Required[dict[str, float]]
-
-
-class Run(TypedDict):
-    """A simulated run by names; an observation is None where none is received at time 0."""
-
-    secret: str
-    states: list[str]
-    actions: list[str]
-    observations: "list[Event | None]"
-
-
-def _steps(observer: "ObserverFilter", stream: TextIO) -> Iterator[Step]:
-    """The posterior after each line."""
-    from ..common.errors import ImpossibleObservationError, VeilError
-
-    for number, line in enumerate(iter(stream.readline, ""), 1):  # iterating over the file itself would read ahead
-        text, more = line.strip(), Refusal()
-        if not text:
-            observer.reset()
-            more["new_run"] = True
-        else:
-            try:
-                _take_in(observer, text)
-            except ImpossibleObservationError as error:
-                more = Refusal(impossible=True, error=str(error))
-            except VeilError as error:
-                more = Refusal(understood=False, error=str(error))
-        posterior = dict(zip(observer.values, observer.posterior.tolist(), strict=True))
-        yield Step(line=number, observation=text, **more, time=observer.time, posterior=posterior)
-
-
-def _take_in(observer: "ObserverFilter", text: str) -> None:
-    from ..common.errors import VeilError
-
-    horizon = observer.problem.horizon
-    if observer.time is not None and observer.time >= horizon:
-        raise VeilError(f"the run is over, since the horizon is {horizon}: an empty line starts a new one")
-    observer.update(_event(observer, text))
-
-
-def _event(observer: "ObserverFilter", text: str) -> "str | int | tuple[str | int, str | int]":
-    """An event as the filter takes it: an observation, or a pair with the action before it."""
-    problem = observer.problem
-    if not problem.observer.sees_actions or observer.time is None:
-        return _key(problem.observer.observations, text)
-    action, comma, observation = text.partition("\t" if "\t" in text else ",")
-    if not comma:
-        return text  # the filter says what it expected
-    return _key(problem.model.actions, action.strip()), _key(problem.observer.observations, observation.strip())
-
-
-def _key(names: "Names", text: str) -> str | int:
-    """The name; or a number, if nothing has that name."""
-    try:
-        names.find(text)
-    except KeyError:
-        return int(text) if text.isdecimal() and len(text) < 10 else text
-    return text
-
-
-class _Lines:
-    """One line of text for each step, in columns."""
-
-    def __init__(self, observer: "ObserverFilter"):
-        problem = observer.problem
-        actions = problem.model.actions.all() if problem.observer.sees_actions else ("",)
-        longest = max(map(len, actions)) + 1 + max(map(len, problem.observer.observations.all()))
-        self._width = max(11, min(40, longest))
-        self._say("time", "observation", observer.values)
-        self._columns = [max(8, len(value)) for value in observer.values]
-
-    def step(self, step: Step) -> None:
-        """Print the posterior, and on standard error why a line was refused."""
-        if "error" in step:
-            print(f"line {step['line']}: {step['error']}", file=sys.stderr, flush=True)
-        seen = "(new run)" if "new_run" in step else "(refused)" if "error" in step else step["observation"]
-        values = step["posterior"].values()
-        shown = [f"{value:.6f}".ljust(width) for value, width in zip(values, self._columns, strict=True)]
-        self._say("-" if step["time"] is None else str(step["time"]), seen, shown)
-
-    def _say(self, time: str, seen: str, rest: Iterable[str]) -> None:
-        print(f"{time:>4}  {seen:<{self._width}}  {'  '.join(f'{text:<8}' for text in rest)}".rstrip(), flush=True)
-
-
-class _JsonLines:
-    """One JSON document per line."""
-
-    def step(self, step: Step) -> None:
-        """Print it."""
-        print(json.dumps(step, ensure_ascii=False, allow_nan=False), flush=True)
-
-
-@guarded
-@with_changes
 def simulate(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
@@ -189,6 +81,7 @@ def simulate(
     """
     problem = open_scenario(scenario, changes).problem
     acting = open_policy(problem, policy)
+    check_output(output)
     if observed is not None:
         _observe(problem, acting, pair, observed, as_json)
         return
@@ -211,20 +104,95 @@ def _observe(problem: "Problem", policy: "Policy", pair: str, place: str, as_jso
     """Print the observer's belief after each line of a file, or of standard input."""
     from .. import ObserverFilter
 
-    observer = ObserverFilter(problem, policy, pair=pair)
-    tell: _Lines | _JsonLines = _JsonLines() if as_json else _Lines(observer)
-    code = SOLVED
+    observer, code = ObserverFilter(problem, policy, pair=pair), SOLVED
     try:
         with contextlib.nullcontext(sys.stdin) if place == "-" else open(place, encoding="utf-8") as stream:
+            tell = _print_line if as_json else _columns(observer)
             for step in _steps(observer, stream):
                 code = code if step.get("understood", True) else BAD_INPUT
-                tell.step(step)
+                tell(step)
     except KeyboardInterrupt:  # the usual way to stop
         code = INTERRUPTED
     stop(code)
 
 
-def _play(problem: "Problem", policy: "Policy", pair: str, runs: int, seed: int) -> list[Run]:
+def _print_line(step: Document) -> None:
+    """One JSON document."""
+    print(json.dumps(step, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def _columns(observer: "ObserverFilter") -> "Callable[[Document], None]":
+    """A function that prints a step as a line in columns, and on standard error why a line was refused."""
+    problem = observer.problem
+    actions = problem.model.actions.all() if problem.observer.sees_actions else ("",)
+    longest = max(map(len, actions)) + 1 + max(map(len, problem.observer.observations.all()))
+    width = max(11, min(40, longest))
+
+    def say(time: str, seen: str, rest: Iterable[str]) -> None:
+        shown = (text.ljust(max(8, len(value))) for text, value in zip(rest, observer.values, strict=True))
+        print(f"{time:>4}  {seen:<{width}}  {'  '.join(shown)}".rstrip(), flush=True)
+
+    def tell(step: Document) -> None:
+        if "error" in step:
+            print(f"line {step['line']}: {step['error']}", file=sys.stderr, flush=True)
+        seen = "(new run)" if "new_run" in step else "(refused)" if "error" in step else step["observation"]
+        time = "-" if step["time"] is None else str(step["time"])
+        say(time, seen, (f"{value:.6f}" for value in step["posterior"].values()))
+
+    say("time", "observation", observer.values)
+    return tell
+
+
+def _steps(observer: "ObserverFilter", stream: TextIO) -> Iterator[Document]:
+    """The posterior after each line."""
+    from ..common.errors import ImpossibleObservationError, VeilError
+
+    for number, line in enumerate(iter(stream.readline, ""), 1):  # iterating over the file itself would read ahead
+        text, more = line.strip(), Document()
+        if not text:
+            observer.reset()
+            more["new_run"] = True
+        else:
+            try:
+                _take_in(observer, text)
+            except ImpossibleObservationError as error:
+                more = {"impossible": True, "error": str(error)}
+            except VeilError as error:
+                more = {"understood": False, "error": str(error)}
+        posterior = dict(zip(observer.values, observer.posterior.tolist(), strict=True))
+        yield {"line": number, "observation": text, **more, "time": observer.time, "posterior": posterior}
+
+
+def _take_in(observer: "ObserverFilter", text: str) -> None:
+    from ..common.errors import VeilError
+
+    horizon = observer.problem.horizon
+    if observer.time is not None and observer.time >= horizon:
+        raise VeilError(f"the run is over, since the horizon is {horizon}: an empty line starts a new one")
+    observer.update(_event(observer, text))
+
+
+def _event(observer: "ObserverFilter", text: str) -> "str | int | tuple[str | int, str | int]":
+    """An event as the filter takes it: an observation, or a pair with the action before it."""
+    problem = observer.problem
+    if not problem.observer.sees_actions or observer.time is None:
+        return _key(problem.observer.observations, text)
+    action, comma, observation = text.partition("\t" if "\t" in text else ",")
+    if not comma:
+        return text  # the filter says what it expected
+    return _key(problem.model.actions, action.strip()), _key(problem.observer.observations, observation.strip())
+
+
+def _key(names: "Names", text: str) -> str | int:
+    """The name; or a number, if nothing has that name."""
+    try:
+        names.find(text)
+    except KeyError:
+        return int(text) if text.isdecimal() and len(text) < 10 else text
+    return text
+
+
+def _play(problem: "Problem", policy: "Policy", pair: str, runs: int, seed: int) -> list[Document]:
     """Simulated runs by names: secret, states, actions, observations (None where none is received at time 0)."""
     import numpy as np
 
@@ -251,15 +219,15 @@ def _play(problem: "Problem", policy: "Policy", pair: str, runs: int, seed: int)
     ]
 
 
-def _seen(run: Run) -> "list[Event]":
+def _seen(run: Document) -> "list[Event]":
     return [event for event in run["observations"] if event is not None]
 
 
-def _texts(run: Run) -> list[str]:
+def _texts(run: Document) -> list[str]:
     return ["" if event is None else event_text(event) for event in run["observations"]]
 
 
-def _runs_csv(played: list[Run]) -> str:
+def _runs_csv(played: list[Document]) -> str:
     import csv
     import io
 

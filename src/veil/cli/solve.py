@@ -13,7 +13,7 @@ from ..common.settings import settings
 from ..common.signals import handling
 from ..planning.options import SolveOptions
 from ..tradeoffs.options import FrontierOptions
-from .options import own_options, with_changes, with_options
+from .options import Further, with_options
 from .progress import QuietOption, reported
 from .report import remove_stale, write_beside
 from .shared import (
@@ -27,7 +27,7 @@ from .shared import (
     JsonOption,
     Opened,
     ScenarioArgument,
-    guarded,
+    check_output,
     note,
     open_policy,
     open_scenario,
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from ..tradeoffs.frontier import Frontier
 
 
-@guarded
 @with_options(SolveOptions)
-@with_changes
 def solve(
     scenario: ScenarioArgument,
     output: Annotated[
@@ -199,9 +197,7 @@ def endings_keep_the_best() -> Iterator[None]:
         yield
 
 
-@guarded
 @with_options(FrontierOptions)
-@with_changes
 def frontier(
     scenario: ScenarioArgument,
     output: Annotated[
@@ -232,11 +228,12 @@ def frontier(
     from ..formats.documents import json_text
     from ..formats.results.curve import curve_document, curve_names
 
-    own, changes = own_options("frontier", changes, FrontierOptions)
-    opened = open_scenario(scenario, changes)
+    check_output(output)
+    more = Further("frontier", changes, sweep)
+    opened = open_scenario(scenario, more.changes)
     known = settings(FrontierOptions)
     settled = {name: value for name, value in opened.settings.items() if name in known}
-    chosen = {**settled, **own, **_given(options, opened)}
+    chosen = {**settled, **more.of(sweep), **_given(options, opened)}
     with reported(quiet=quiet) as progress, endings_keep_the_best():
         curve = sweep(opened.problem, **chosen, progress=progress)
     if curve.status.name in ("INTERRUPTED", "TIME_LIMIT") and chosen.get("checkpoint") and not quiet:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .shared import GALLERY, JsonOption, complete_scenario, guarded, is_model_file, no_scenario, note, print_json
+from .shared import GALLERY, JsonOption, complete_scenario, is_model_file, no_scenario, note, print_json
 
 
-@guarded
 def studio(
     scenario: Annotated[
         str | None,

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..study.table import StudyResult
 
 SOME_FAILED = 4
-_COLUMNS = ("status", "bits", "expected_return", "proven_upper", "seconds")  # of a table
 
 
 class _RunByDefault(Commands):
@@ -66,7 +65,7 @@ def run(
             show_default="cores",
         ),
     ] = None,
-    memory: Annotated[
+    worker_memory: Annotated[
         float | None, typer.Option(min=0.1, help="Memory of each worker in GiB.", show_default="an equal share")
     ] = None,
     resource: Annotated[
@@ -113,7 +112,7 @@ def run(
             result = asked.run(
                 folder,
                 workers=number,
-                memory=None if memory is None else round(memory * 2**30),
+                memory=None if worker_memory is None else round(worker_memory * 2**30),
                 scheduler=scheduler,
                 resources=_resources(resource),
                 retry_failed=redo,
@@ -171,6 +170,7 @@ def table(
     """
     from ..common.errors import InputError
     from ..common.suggest import suggestion
+    from ..study.columns import SHOWN
     from ..study.table import StudyResult
 
     results = [StudyResult(place) for place in (folder, other) if place is not None]
@@ -180,7 +180,7 @@ def table(
             raise InputError("--columns", [f"there is no column {name!r}: {suggestion(name, results[0].columns)}"])
     if len(results) > 1:
         stop(_compare(results[0], results[1], tolerance, wanted, as_json))
-    _print(results[0], wanted or _COLUMNS, means, latex, as_json)
+    _print(results[0], wanted or SHOWN, means, latex, as_json)
 
 
 def _compare(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..common.rounding import lower_text, upper_text
-from .options import Further, with_changes
-from .shared import JsonOption, guarded, open_policy, open_scenario, print_facts, print_json, told_of_source
+from .options import Further
+from .shared import JsonOption, open_policy, open_scenario, print_facts, print_json, told_of_source
 
 PROBLEM_FILE, POLICY_FILE = "problem.bin", "policy.safetensors"
 CONFIDENCE_LABEL = "with confidence"
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ..proof.checking import Verification
 
 
-@guarded
-@with_changes
 def verify(
     places: Annotated[
         list[str],

@@ -1,7 +1,8 @@
 """The chain that a policy induces, with gradients back to the policy's table."""
 
 from dataclasses import replace
-from functools import cached_property, singledispatch
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,7 +10,6 @@ from jaxtyping import Float
 
 from ..common.errors import InputError
 from ..common.memo import memo
-from ..policy.features import FeaturePolicy
 from ..policy.history import HistoryPolicy
 from ..policy.policy import Policy, check_call
 from ..policy.tabular import TablePolicy
@@ -54,6 +54,15 @@ class Chain:
     def table(self) -> Float[np.ndarray, "T C A"]:
         """The action probabilities of each cell."""
         return self._parts[1]
+
+    def on(self, hidden: Hidden) -> "Chain":
+        """The chain of the same table on another hidden chain."""
+        return Chain(hidden, self.table, stationary=self.stationary)
+
+    def during(self, begin: int, end: int, **changes: Any) -> "Chain":
+        """The same chain from one time to another, with further changes of its hidden chain."""
+        hidden = replace(self.hidden, horizon=end - begin, **changes)
+        return Chain(hidden, self.table if self.stationary else self.table[begin:end], stationary=self.stationary)
 
     def weights(self, time: int) -> Float[np.ndarray, "N A"]:
         """`π_t(a|x)` on hidden states."""
@@ -149,9 +158,14 @@ def make_chain(problem: Problem, policy: Policy, *, pair: str = OWN) -> Chain:
     check_call(problem, policy)
     keep_pages()
     alone = problem.only(pair)
-    if isinstance(policy, HistoryPolicy):
-        return FollowedChain(follow(problem, policy, pair))
-    return _chain_of(policy, alone)
+    acting = policy.on(alone)
+    if isinstance(acting, HistoryPolicy):
+        return FollowedChain(follow(problem, acting, pair))
+    if not isinstance(acting, TablePolicy):
+        found = f"it is {acting.describe()}, expected one with a table or a graph of histories"
+        raise InputError("policy", [f"{found}: veil.MarkovPolicy(probabilities)"])
+    acting.check(alone)
+    return Chain(build(alone, acting.memory), acting.table, stationary=not acting.timed)
 
 
 def with_clock(chain: Chain) -> Chain:
@@ -160,37 +174,14 @@ def with_clock(chain: Chain) -> Chain:
         return chain
     if chain.followed is not None:
         return FollowedChain(replace(chain.followed, written=None))
-    return Chain(replace(chain.hidden, written=None), chain.table, stationary=chain.stationary)
+    return chain.on(replace(chain.hidden, written=None))
 
 
 def observed_chain(chain: Chain) -> Chain:
     """The chain that messages need, whose sums of rewards are not those of the problem; see `veil.engine.hidden.observed`."""
     if chain.followed is not None or observed(chain.hidden) is chain.hidden:
         return chain
-    return Chain(observed(chain.hidden), chain.table, stationary=chain.stationary)
-
-
-@singledispatch
-def _chain_of(policy: object, problem: Problem) -> Chain:
-    raise InputError(
-        "policy", [f"it is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)"]
-    )
-
-
-@_chain_of.register
-def _(policy: TablePolicy, problem: Problem) -> Chain:
-    policy.check(problem)
-    return Chain(build(problem, policy.memory), policy.table, stationary=not policy.timed)
-
-
-@_chain_of.register
-def _(policy: FeaturePolicy, problem: Problem) -> Chain:
-    return _chain_of(policy.on(problem), problem)
-
-
-@_chain_of.register
-def _(policy: HistoryPolicy, problem: Problem) -> Chain:
-    return FollowedChain(follow(problem, policy))
+    return chain.on(observed(chain.hidden))
 
 
 class Slopes:

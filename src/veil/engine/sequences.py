@@ -91,7 +91,7 @@ class Trie:
 
 
 class Side(ABC):
-    """Messages of many sequences, level by level: `α` forward in time, of sum one, or `β` backward, with a largest entry of one.
+    """Messages of many sequences, level by level: `α` forward in time, of sum one, or `β` backward, of largest entry one.
 
     Messages may have further axes between nodes and states.
 

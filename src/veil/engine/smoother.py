@@ -1,7 +1,7 @@
 """`veil.smoother`: where the agent was at each time, and its most likely path, from all observations together."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -92,10 +92,7 @@ class _Lattice:
         self.events, hidden, written = np.zeros(0, dtype=np.int64), self.chain.hidden, self.chain.hidden.written
         if written is None:
             self.events = np.array(self._events(observations))
-            last, table = len(self.events) - 1, self.chain.table
-            table = table if self.chain.stationary else table[:last]
-            chain = Chain(replace(hidden, horizon=last), table, stationary=self.chain.stationary)
-            rows = self.events[None]
+            chain, rows = self.chain.during(0, len(self.events) - 1), self.events[None]
             sides = TrieSide(chain, Trie.of(rows)), TrieSide(chain, Trie.of(rows[:, :0:-1]), backward=True)
         else:
             events = [event_number(self.problem, one, 1) for one in observations]

@@ -31,7 +31,7 @@ from .schedule import SHARE_OF_ROUNDS, Schedule
 from .second_order import Polish, begin_polish, polished
 from .values import Values
 
-CLIMB, LAST, DONE = range(3)
+CLIMB, SETTLE, LAST, DONE = range(4)
 
 # Of samples: sequences of a gradient at most (an error of 0.015 bits in what they hide); pure noise keeps
 # (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean, so a batch is doubled below twice that, after three times
@@ -43,6 +43,9 @@ MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
 _CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, _FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
 # Checks without a gain of so many bits, far below their errors, that end the search: five times as many iterations (1.3⁶).
 _IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
+_SETTLED_GAP = (
+    1e-3  # bits of the best first-order change, at which those that settle are compared: they gain about as much
+)
 _AT_MOST = 1e-9  # bits from the most that can be hidden, at which a search on exact values ends
 _RISING_BITS = 5e-3  # a check that gains less is no progress: the errors of the largest checks are of this size
 _INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing: by judgement
@@ -162,11 +165,11 @@ class Ascent:
     def advance(self, state: AscentState) -> AscentState:
         """One iteration further."""
         self.objective.clock.check(ahead=self.closing)
-        if state.phase == LAST and not self.objective.is_sampled:
+        if state.phase in (SETTLE, LAST) and not self.objective.is_sampled:
             return self._polished(state)
         rate = state.slower * self.parameters.scale * self.schedule.rate(state.iteration - state.begun)
         after, values = self._stepped(state, rate)
-        after = self._noted(after, values, rate)
+        after = self._noted(after, values, rate, np.concatenate(list(after.multiplier)))
         if state.phase == CLIMB and (after.inside >= self._length(after.round) or self._is_late()):
             after = self._next_round(after)
         if after.phase == LAST and self.objective.is_sampled:
@@ -227,10 +230,11 @@ class Ascent:
         stream = np.random.SeedSequence([self._options.seed, state.iteration, number])
         return Draw(state.batch, int(stream.generate_state(1)[0]))
 
-    def _noted(self, state: AscentState, found: list[tuple[Any, Values]], rate: float) -> AscentState:
+    def _noted(
+        self, state: AscentState, found: list[tuple[Any, Values]], rate: float, multipliers: Float[np.ndarray, "n K"]
+    ) -> AscentState:
         """With one more line of history, that of the policy that leads; on exact values also the best feasible one so far."""
         objective, clock = self.objective, self.objective.clock
-        multipliers = np.concatenate(list(state.multiplier))
         values = without_gradients([one for _, one in found])
         leader = values.best
         if not objective.is_sampled:
@@ -252,7 +256,9 @@ class Ascent:
         phase = phase if objective.is_sampled else "climbing"
         clock.report(Progress(phase, state.iteration, self.schedule.total, bits, returns, price, clock.spent))
         row = (state.iteration, bits, returns, price, rate, clock.spent)
-        return replace(state, leader=leader if objective.is_sampled else 0, history=np.vstack([state.history, row]))
+        return replace(
+            state, leader=leader if objective.is_sampled else state.leader, history=np.vstack([state.history, row])
+        )
 
     # Rounds.
 
@@ -268,7 +274,7 @@ class Ascent:
             return state
         if self.objective.is_sampled:
             return replace(state, phase=LAST, begun=state.iteration, check_at=state.iteration + _FIRST_CHECK)
-        return self._last_phase(state)
+        return self._with_polish(state, SETTLE if self.schedule.settle else LAST)
 
     def _kept(self, state: AscentState, count: int) -> AscentState:
         """The best distinct starts, by what they are worth once feasible, on the same draws."""
@@ -281,7 +287,7 @@ class Ascent:
         values = without_gradients([objective.evaluate(one, draw, gradient=False) for one in tables])
         price = np.tile(multipliers.max(axis=0, initial=0.0), (len(multipliers), 1))
         worths = worth(values, price)
-        order = distinct(values, worths, objective.unit)
+        order = distinct(objective.space, (table for group in tables for table in group), worths)
         kept, others = order[:count], order[count:]
         left = others if count > 1 else order  # the last comparison is also of the one that stays
         ends = np.column_stack([worths, values.returns / objective.unit])[left]
@@ -294,6 +300,7 @@ class Ascent:
                 mean=[moments.mean],
                 square=[moments.square],
                 multiplier=[moments.multiplier],
+                leader=0,
             )
         names = ("theta", "mean", "square", "multiplier", "average")
         parts = {name: [getattr(state, name)[one] for one in kept] for name in names}
@@ -306,21 +313,32 @@ class Ascent:
             aside_multiplier=np.concatenate([multipliers[others], state.aside_multiplier]),
         )
 
-    # The last one, on exact values.
+    # Those that are left, on exact values.
 
-    def _last_phase(self, state: AscentState) -> AscentState:
-        if not self.schedule.last:
-            return replace(state, phase=DONE)
-        begun = begin_polish(self.objective, self._as_tables, state.theta[0], state.multiplier[0])
-        return replace(state, phase=LAST, polish=begun.arrays())
+    def _with_polish(self, state: AscentState, phase: int) -> AscentState:
+        """The state that polishes its leader, the first of those that are left as long as all settle."""
+        if phase == LAST:
+            state = self._kept(state, 1)
+            if not self.schedule.last:
+                return replace(state, phase=DONE)
+        one = slice(state.leader, state.leader + 1)
+        begun = begin_polish(self.objective, self._as_tables, state.theta[0][one], state.multiplier[0][one])
+        return replace(state, phase=phase, polish=begun.arrays())
 
     def _polished(self, state: AscentState) -> AscentState:
-        polish = Polish.of(state.polish)
-        after, tables, values, multiplier = polished(self.objective, self._as_tables, polish)
-        state = replace(state, iteration=state.iteration + 1, theta=[after.theta], multiplier=[multiplier])
-        state = self._noted(state, [(tables, values)], 0.0)
-        done = after.done or after.inside >= self.schedule.last
-        return replace(state, multiplier=[after.multiplier], polish=after.arrays(), phase=DONE if done else LAST)
+        """One step of the leader; where it has settled the next one follows, and after them the best of all, to the end."""
+        after, tables, values, multiplier = polished(self.objective, self._as_tables, Polish.of(state.polish))
+        theta, prices, one = state.theta[0].copy(), state.multiplier[0].copy(), slice(state.leader, state.leader + 1)
+        theta[one], prices[one] = after.theta, after.multiplier
+        state = replace(state, iteration=state.iteration + 1, theta=[theta], multiplier=[prices], polish=after.arrays())
+        state = self._noted(state, [(tables, values)], 0.0, multiplier)
+        if state.phase == LAST:
+            return replace(state, phase=DONE) if after.done or after.inside >= self.schedule.last else state
+        if not after.done and after.gap > _SETTLED_GAP and after.inside < self.schedule.settle:
+            return state
+        if state.leader + 1 < len(theta):
+            return self._with_polish(replace(state, leader=state.leader + 1), SETTLE)
+        return self._with_polish(state, LAST)
 
     @property
     def _as_tables(self) -> TableParameters:
@@ -415,9 +433,7 @@ class Ascent:
 
     def _is_near_most(self, state: AscentState, within: float) -> bool:
         """Whether the best answer so far is within so many bits of what can be hidden at most."""
-        objective = self.objective
-        most = objective.most_bits if objective.weight > 0 else 0.0
-        return bool(objective.weight) and not objective.has_terms and state.best_score > most - within
+        return state.best_score > self.objective.most_score - within
 
     def _until_check(self, state: AscentState, sequences: int) -> int:
         """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
@@ -497,7 +513,9 @@ class Ascent:
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> AscentState:
         """The state of the arrays in a checkpoint."""
-        return AscentState.of(arrays)
+        state, placed = AscentState.of(arrays), self.parameters.restored
+        names = ("theta", "mean", "square", "average", "aside")
+        return replace(state, **{name: [placed(one) for one in getattr(state, name)] for name in names})
 
     def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""
@@ -505,7 +523,8 @@ class Ascent:
             return np.asarray((self.last(state)).best)[None]
         if not np.isfinite(state.best_score) or not state.theta[0].size:
             return state.best[None]
-        table = self.parameters.tables(state.theta[0])[0] if state.polish else state.leading
+        one = slice(state.leader, state.leader + 1)
+        table = self.parameters.tables(state.theta[0][one])[0] if state.polish else state.leading
         clock = Clock(self.objective.closing_seconds)
         return np.stack(
             [

@@ -13,6 +13,8 @@ from ..common.clock import Clock
 from ..common.workers import ALONE, Team
 
 Tables = Float[np.ndarray, "B T C A"]
+Ends = tuple[float, float]
+UNBOUNDED = (-np.inf, np.inf)
 
 ALL_AT_ONCE = sys.maxsize
 """Tables of one share where all are evaluated side by side."""
@@ -45,15 +47,15 @@ class Backend(Protocol):
     """The bits of tables and their gradients; larger is more opaque.
 
     **Attributes:** `kind`: `"exact"`, `"bracket"` or `"sampled"`; `reason`: what is evaluated, for results; `cost_seconds`: the
-    forecast for one table; `at_once`: tables of one share, whose values do not depend on the others; `most_bits`: no table
-    has more.
+    forecast for one table; `at_once`: tables of one share, whose values do not depend on the others; `ends`: no table has less
+    or more.
     """
 
     kind: str
     reason: str
     cost_seconds: float
     at_once: int
-    most_bits: float
+    ends: Ends
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """The estimate of each table; `clock` is checked every second or so, `draw` is for samples alone."""
@@ -63,8 +65,8 @@ class Backend(Protocol):
 class Sum:
     """A signed sum of backends, such as `H(R|Y) = H(R,Y) − H(Y)`; the empty sum is 0 for every table."""
 
-    def __init__(self, terms: Sequence[tuple[float, Backend]], reason: str = "", most_bits: float = np.inf):
-        self.terms, self.reason, self.most_bits = terms, reason, most_bits
+    def __init__(self, terms: Sequence[tuple[float, Backend]], reason: str = "", ends: Ends = UNBOUNDED):
+        self.terms, self.reason, self.ends = terms, reason, ends
         kinds = {one.kind for _, one in terms}
         self.kind = "sampled" if "sampled" in kinds else "exact"
         self.cost_seconds = sum(one.cost_seconds for _, one in terms) or 1e-3

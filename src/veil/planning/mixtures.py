@@ -26,6 +26,7 @@ from .exact_bits import Tree
 from .objective import Objective
 from .options import SolveOptions
 from .policy_class import Space
+from .ranking import decisions
 
 _SEQUENCES = 64  # drawn under each table: with five tables, errors of about 0.03 bits
 _MOST_NUMBERS = 2**22  # of the laws on all sequences: 32 MiB
@@ -181,13 +182,9 @@ def occupancy_table(
     space: Space, tables: Sequence[Float[np.ndarray, "T C A"]], weights: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, "T C A"]:
     """The table that takes each action in each row as often as the mixture of some tables."""
-    flows = np.zeros(space.shape)
-    for table, weight in zip(tables, weights / weights.sum(), strict=True):
-        visits = np.zeros(space.shape[:2])
-        for time, occupied in enumerate(space.chain(table).occupancies[: space.hidden.horizon]):
-            np.add.at(visits[0 if space.stationary else time], space.hidden.cell, occupied)
-        flows += weight * visits[:, :, None] * table
-    mean = np.einsum("n,ntca->tca", weights / weights.sum(), np.stack(tables))
+    shares = weights / weights.sum()
+    flows = sum(share * decisions(space, table) for table, share in zip(tables, shares, strict=True))
+    mean = np.einsum("n,ntca->tca", shares, np.stack(tables))
     return np.stack([normalised(flow, rows) for flow, rows in zip(flows, mean, strict=True)])
 
 

@@ -168,11 +168,15 @@ class Objective:
         return any(one is not None for one in self.channels.backends[1:])
 
     @property
-    def most_bits(self) -> float:
-        """What is hidden at most in what is maximised."""
+    def most_score(self) -> float:
+        """What is maximised is no larger."""
         columns = [one.column for one in self.channels.least] or [0]
-        found = [self.channels.backends[column] for column in columns]
-        return min((one.most_bits for one in found if one is not None), default=np.inf)
+        ends = [one.ends for one in (self.channels.backends[column] for column in columns) if one is not None]
+        if self.has_terms or not self.weight:
+            return np.inf
+        return min(
+            (self.weight * most if self.weight > 0 else self.weight * least for least, most in ends), default=np.inf
+        )
 
     @property
     def units(self) -> Float[np.ndarray, " K"]:
@@ -283,7 +287,7 @@ class Objective:
     def _sums(self, tables: Tables, gradient: bool) -> dict[int, Estimate]:
         """The return, and the quantities that count, by their numbers."""
         numbers = tuple(sorted({0} | {one.quantity for one in self.others} | {number for _, number in self.terms}))
-        values, gradients = self._summed(tables, numbers, gradient)
+        values, gradients = self.space.summed(tables, numbers, gradient=gradient)
         pairs = zip(values, gradients, strict=True)
         return {number: Estimate.exact(*pair) for number, pair in zip(numbers, pairs, strict=True)}
 
@@ -293,17 +297,9 @@ class Objective:
             return [whole] * self.num_returns
         count, batch = len(self.starts), len(tables)
         each, starts = np.repeat(tables, count, axis=0), np.tile(self.starts, (batch, 1))
-        values, (found,) = self._summed(each, (0,), gradient, starts)
+        values, (found,) = self.space.summed(each, (0,), gradient=gradient, starts=starts)
         by_start = [found] * count if found is None else found.reshape(batch, count, *self.space.shape).swapaxes(0, 1)
         return [Estimate.exact(*pair) for pair in zip(values[0].reshape(batch, count).T, by_start, strict=True)]
-
-    def _summed(
-        self, tables: Tables, numbers: tuple[int, ...], gradient: bool, starts: np.ndarray | None = None
-    ) -> tuple[Float[np.ndarray, "K B"], list[Any]]:
-        """Expected sums and their gradients, None where there are none."""
-        if gradient:
-            return self.space.sums_and_gradients(tables, numbers, starts=starts)
-        return self.space.sums(tables, numbers, starts=starts), [None] * len(numbers)
 
 
 def _added(tables: Tables, terms: Sequence[tuple[float, Estimate]], unit: float) -> Any:

@@ -14,9 +14,9 @@ from .options import SolveOptions
 LONGEST = 5000
 """Iterations of a search on samples if no number is asked for; it ends earlier where its checks find nothing better."""
 
-# Exact searches: iterations of climbing, settling and polishing. A long climb finds better optima now and then, which is
-# worth it where an evaluation takes a millisecond.
-_ITERATIONS, _FEWER_ITERATIONS, _CHEAP_SECONDS = (180, 60, 300), (90, 60, 300), 1e-3
+# Exact searches: iterations of climbing, of settling, for each start that settles, and of the last one. A long climb finds
+# better optima now and then, which is worth it where an evaluation takes a millisecond.
+_ITERATIONS, _FEWER_ITERATIONS, _CHEAP_SECONDS = (180, 120, 180), (90, 120, 180), 1e-3
 _PARTS, _SETTLED = 3, 4  # parts of the climb, and starts that settle after it: by judgement
 # Of all starts of one iteration, so that 240 of them take 17 s at most; the least and largest number of starts by judgement.
 _SECONDS_A_ROUND, _STARTS = 0.07, (4, 36)
@@ -40,20 +40,21 @@ _LEAST_BATCH = 32  # sequences that travel through the passes together at least 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Rounds as pairs (iterations, starts that stay after them), `last`: iterations of the one that is left, and whether the
-    steps of the rounds settle.
+    """Rounds as pairs (iterations, starts that stay after them), `last`: iterations of the one that is left, and `settle`: those
+    of each that stays before, on exact gradients alone.
     """
 
     rounds: tuple[tuple[int, int], ...]
     last: int
-    settles: bool = False
+    settle: int = 0
+    is_exact: bool = False
 
     def rate(self, steps: int) -> float:
         """The size of a first-order step in logits, after so many steps of the same start.
 
-        It falls to almost nothing over rounds that settle, where gradients are exact, and like `1/√k` where they are noisy.
+        It falls to almost nothing over rounds on exact gradients, and like `1/√k` where they are noisy.
         """
-        if self.settles:
+        if self.is_exact:
             length = sum(one for one, _ in self.rounds)
             return _RATES[0] * max(_LEAST_RATE, 1 - steps / max(1, length))
         return _RATES[1] / (1 + steps / _HALF_RATE) ** 0.5
@@ -61,7 +62,8 @@ class Schedule:
     @property
     def total(self) -> int:
         """Iterations of all."""
-        return sum(length for length, _ in self.rounds) + self.last
+        left = self.rounds[-1][1] if self.rounds else 1
+        return sum(length for length, _ in self.rounds) + left * self.settle + self.last
 
 
 def num_exact_starts(objective: Objective) -> int:
@@ -78,17 +80,20 @@ def num_sampled_starts(seconds: float, time_limit: float) -> int:
 def exact_schedule(objective: Objective, iterations: int | None, starts: int = 0) -> Schedule:
     """That of a search on exact gradients; a limit on the iterations shares itself out in the same proportions.
 
-    Half of the starts stay after each part of the climb, until those are left that settle.
+    Half of the starts stay after each part of the climb, until those are left that settle: they are polished one after the
+    other, since what a start is worth before it is at an optimum says little about the optimum.
     """
-    climb, settle, polish = _ITERATIONS if objective.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
+    climb, settle, last = _ITERATIONS if objective.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
+    left = max(1, min(_SETTLED, starts))
     if iterations is not None:
-        total = climb + settle + polish
+        total = climb + left * settle + last
         climb = min(max(1, round(iterations * climb / total)), iterations)
-        settle = min(iterations - climb, round(iterations * settle / total))
-        polish = iterations - climb - settle
+        settle = min((iterations - climb) // left, round(iterations * settle / total))
+        last = iterations - climb - left * settle
     stay = [max(_SETTLED, starts >> part) for part in range(1, _PARTS)] + [_SETTLED]
     climbs = np.diff(np.linspace(0, climb, _PARTS + 1).astype(int)).tolist()
-    return Schedule((*zip(climbs, stay, strict=True), (settle, 1)), polish, settles=True)
+    stay = [min(one, left if number == _PARTS - 1 else one) for number, one in enumerate(stay)]
+    return Schedule(tuple(zip(climbs, stay, strict=True)), last, settle, is_exact=True)
 
 
 def sampled_schedule(starts: int, seconds: float, time_limit: float, iterations: int | None) -> Schedule:

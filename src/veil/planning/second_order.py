@@ -99,9 +99,10 @@ def _direction(
     metric = np.where(objective.space.available, _metric(objective, table), 0.0)
     metric = parameters.used(metric).ravel()
     metric[(state.theta[0] <= _CLOSED).ravel()] = 0.0
-    direction = _quasi_newton(gradient, metric, state.changes, state.turns)
-    longest = float(np.abs(direction).max(initial=0.0))
-    return direction * min(1.0, _LONGEST_STEP / max(longest, 1e-300))
+    direction = np.clip(_quasi_newton(gradient, metric, state.changes, state.turns), -_LONGEST_STEP, _LONGEST_STEP)
+    if direction @ gradient > 0:
+        return direction
+    return np.clip(metric * gradient, -_LONGEST_STEP, _LONGEST_STEP)
 
 
 def _metric(objective: Objective, table: np.ndarray) -> np.ndarray:

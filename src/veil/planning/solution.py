@@ -177,9 +177,8 @@ class Solution(Value):
             lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
         elif self.needs_observations and self.status is not Status.NOT_SEARCHED:
             lines.append("The agent must see the observations to play this policy.")
-        if len(self.basins) > 1 and self.basins[0] - self.basins[-1] >= _TOLD_BITS:
+        if len(self.basins) > 1 and self.basins[-1] >= 0 and self.basins[0] - self.basins[-1] >= _TOLD_BITS:
             ends = f"{self.basins[-1]:.4g} to {self.basins[0]:.4g} bits"
-            ends += ", less a penalty for constraints not yet met" * (self.basins[-1] < 0)
             lines.append(
                 f"When the starts were last compared, they had reached {len(self.basins)} different policies, of {ends}."
             )

@@ -73,6 +73,15 @@ def table_of(value: object, keys: Iterable[Key], states: Names, writers: Writers
     }
 
 
+def defect_of_kind(entry: object, base: type, path: str) -> str | None:
+    """What keeps the class of another package from being a kind of `base`, whose `path` is in the message; None if nothing."""
+    if not (isinstance(entry, type) and issubclass(entry, base)):
+        return f"expected a subclass of {path}"
+    if not isinstance(getattr(entry, "kind", None), str):
+        return "expected the class attribute kind, its name in scenario files"
+    return defect_of_keys(getattr(entry, "keys", None))
+
+
 def defect_of_keys(keys: object) -> str | None:
     """What keeps the class attribute `keys` of another package from being used; None if it is a tuple of `Key`."""
     if not isinstance(keys, tuple) or not all(isinstance(key, Key) for key in keys):

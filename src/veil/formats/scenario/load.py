@@ -36,18 +36,7 @@ from .keys import made, read_keys
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
 from .observer import read_observer, ways_given
 from .parts import read_constraints, read_secret, read_settings, with_rewards
-from .schema import (
-    MOST_CELLS,
-    QUERIES,
-    BeliefTable,
-    Graph,
-    Grid,
-    ModelFile,
-    ObserverTable,
-    OneOfSeveral,
-    QueryingTable,
-    SecretForm,
-)
+from .schema import MOST_CELLS, QUERIES, Differences, Graph, Grid, ModelFile, ObserverTable, QueryingTable, SecretForm
 from .text import ScenarioDefects, Source, check_values, read_scenario_text
 from .types import Table
 
@@ -245,7 +234,7 @@ class _Reader:
         models = [model for model in found if model is not None]
         return models if len(models) == len(planned) else []
 
-    def _planned(self, model: OneOfSeveral | BeliefTable, part: Defects) -> tuple[Table | None, Defects]:
+    def _planned(self, model: Differences, part: Defects) -> tuple[Table | None, Defects]:
         """The table of one of several models, with what it takes over from the common one, and its defects."""
         own = [kind for kind in _MODELS if getattr(model, kind) is not None]
         common = [kind for kind in _MODELS if getattr(self.tables, kind) is not None]
@@ -261,7 +250,7 @@ class _Reader:
         changes = {key: getattr(table, key) for key in table.model_fields_set}
         return base.model_copy(update=changes), _Merged(set(changes), part.under(kind), self._defects.under(kind))
 
-    def _assumed_model(self, table: BeliefTable, part: Defects) -> Model | None:
+    def _assumed_model(self, table: Differences, part: Defects) -> Model | None:
         """The model that an observer assumes; None where that is the scenario's, or with every defect noted."""
         if all(getattr(table, kind) is None for kind in _MODELS):
             return None

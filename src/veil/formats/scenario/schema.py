@@ -49,9 +49,9 @@ MOST_OBSERVERS = 20
 MOST_REWARDS, MOST_CONSTRAINTS, MOST_PAIRS = 50, 50, 20
 
 
-def _of(keys: dict[str, Any]) -> type[Table]:
-    """A table of some declared keys."""
-    return create_model("Keys", __base__=Table, **keys)
+def _of(keys: dict[str, Any], base: type[Table] = Table) -> type[Any]:
+    """A table of some declared keys, after those of another."""
+    return create_model("Keys", __base__=base, **keys)
 
 
 class DiscShape(Table):
@@ -222,7 +222,15 @@ class ModelFile(Table):
     discount: Probability | None = Field(None, description="Discount factor, instead of the file's.")
 
 
-class OneOfSeveral(Table):
+class Differences(Table):
+    """A model as it differs from that of the scenario: a key replaces the same key of `[grid]`, `[graph]` or `[file]`."""
+
+    grid: Grid | None = Field(None, description="Differences from `[grid]`.")
+    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
+    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
+
+
+class OneOfSeveral(Differences):
     """One of the models that the secret `which_model` distinguishes.
 
     A key in its `grid`, `graph` or `file` replaces the same key of `[grid]`, `[graph]` or `[file]`, where everything that the
@@ -233,9 +241,6 @@ class OneOfSeveral(Table):
     weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         None, description="Its probability relative to the others; for all models or none."
     )
-    grid: Grid | None = Field(None, description="Differences from `[grid]`.")
-    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
-    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
 
 
 class StateSensor(Table):
@@ -334,12 +339,8 @@ def feature_form(kind: str) -> type[Table]:
 FORMS[Observer], FORMS[Secret] = ObserverTable, dict[str, object]
 
 
-class BeliefTable(_of(fields_of(Belief.keys))):
+class BeliefTable(_of(fields_of(Belief.keys), Differences)):
     """What an observer assumes, rightly or not. A key in its `grid`, `graph` or `file` replaces that of the scenario."""
-
-    grid: Grid | None = Field(None, description="Differences of the assumed model from `[grid]`.")
-    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
-    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
 
 
 FORMS[Belief] = BeliefTable

@@ -59,10 +59,8 @@ class Holds(Secret):
         if isinstance(given, tuple):
             given = tuple(one.text if isinstance(one, Formula) else one for one in given)
         object.__setattr__(self, "formulas", given)
-        if self.labels is None:
-            object.__setattr__(self, "labels", {})
-        elif isinstance(self.labels, Mapping):
-            object.__setattr__(self, "labels", {name: as_tuple(states) for name, states in self.labels.items()})
+        object.__setattr__(self, "labels", {} if self.labels is None else self.labels)
+        super().__post_init__()
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The product with the formulas' automata; the label at time T is which of them accept."""
