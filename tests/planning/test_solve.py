@@ -309,7 +309,7 @@ def test_bits_are_kept_without_tolerance_and_the_return_is_the_best(seed: int, s
     problem = random_problem(seed).replace(min_return=None)
     free = veil.solve(problem, **QUICK)
     least = share * free.opacity.bits
-    found = veil.solve(problem, min_opacity=least, **QUICK)
+    found = veil.solve(problem, min_opacity=least, **QUICK | {"iterations": 240})
     assert found.feasible
     assert found.threshold is None
     assert found.opacity.bits >= least
