@@ -43,7 +43,9 @@ MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
 _CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
 # Checks without a gain of so many bits, far below their errors, that end the search: five times as many iterations (1.3⁶).
 _IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
-_SETTLED_GAP = 1e-3  # bits of the best first-order change, at which those that settle are compared: they gain about as much
+_SETTLED_GAP = (
+    1e-3  # bits of the best first-order change, at which those that settle are compared: they gain about as much
+)
 _AT_MOST = 1e-9  # bits from the most that can be hidden, at which a search on exact values ends
 _RISING_BITS = 5e-3  # a check that gains less is no progress: the errors of the largest checks are of this size
 _INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing: by judgement
@@ -254,7 +256,9 @@ class Ascent:
         phase = phase if objective.is_sampled else "climbing"
         clock.report(Progress(phase, state.iteration, self.schedule.total, bits, returns, price, clock.spent))
         row = (state.iteration, bits, returns, price, rate, clock.spent)
-        return replace(state, leader=leader if objective.is_sampled else state.leader, history=np.vstack([state.history, row]))
+        return replace(
+            state, leader=leader if objective.is_sampled else state.leader, history=np.vstack([state.history, row])
+        )
 
     # Rounds.
 

@@ -41,8 +41,8 @@ _LEAST_BATCH = 32  # sequences that travel through the passes together at least 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Rounds as pairs (iterations, starts that stay after them), `last`: iterations of the one that is left, and `settle`: those
-    of each that stays before, on exact gradients alone.
+    """Rounds as pairs (iterations, starts that stay after them); `last`: iterations of the one that is left; `settle`: on exact
+    gradients, those of each that stays before.
     """
 
     rounds: tuple[tuple[int, int], ...]
