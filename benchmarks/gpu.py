@@ -204,7 +204,7 @@ def bits_of(space: Space, policy: veil.Policy, sequences: int) -> tuple[float, f
     """Bits and their standard error on new sequences, the same for all policies."""
     table = space.table_of(policy)
     found = Sampled(space, Draw(sequences, 12345))(table[None], UNLIMITED, gradient=False)
-    return float(found.bits[0]), float(found.errors[0])
+    return float(found.values[0]), float(found.errors[0])
 
 
 BASELINES: dict[str, Callable[[veil.Problem, Any, float], veil.Policy]] = {

@@ -62,6 +62,7 @@ def _document(results: dict[str, object], settings: Settings, paths: list[Path])
     tables = {
         "paper": (table.PAPER_HEADINGS, table.paper_rows(results)),
         "baseline": (table.BASELINE_HEADINGS, table.baseline_rows(results)),
+        "spread": (table.SPREAD_HEADINGS, table.spread_rows(results)),
         "later": (table.LATER_HEADINGS, table.later_rows(results)),
         "readings": (table.READING_HEADINGS, table.reading_rows(results)),
         "layouts": (table.CONTEST_HEADINGS, table.contest_rows(results)),

@@ -20,7 +20,7 @@ from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.sampling import draw_events
 from veil.engine.size import tree_size
-from veil.planning.backend import Draw, Estimate
+from veil.planning.backend import UNBOUNDED, Draw, Estimate
 from veil.planning.policy_class import Space
 from veil.policy.policy import Policy
 from veil.problem.problem import Problem
@@ -62,7 +62,7 @@ class LiteralBits:
     """
 
     kind, reason, cost_seconds, at_once = "exact", "the paper's formulas as printed", 0.03, 1
-    most_bits = np.inf
+    ends = UNBOUNDED
 
     def __init__(self, space: Space, readings: Float[np.ndarray, "Z O"]):
         self._space, self._readings = space, readings

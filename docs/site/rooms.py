@@ -19,7 +19,7 @@ ROOMS = (
     ("proof", "how good is it, provably", "certify (veil.certify), verify (veil.verify)"),
     ("planning", "how to hide more", "solve (veil.solve), search, ascent, primal_dual"),
     ("tradeoffs", "what hiding costs", "frontier, compare, design, soft"),
-    ("querying", "what choosing where to look tells", "problem (veil.Querying), best, responses"),
+    ("querying", "where an observer looks", "problem (veil.Querying), best, responses"),
     ("formats", "files in and out", "scenario, gallery, results, pomdp, drn, prism"),
     ("learning", "what was recorded", "fit (veil.fit), logs, tables, hidden"),
     ("training", "an agent without a model", "train (veil.train), search, agent, observer, judge"),
@@ -97,7 +97,7 @@ def draw() -> str:
         )
         parts.append(text(LEFT + 14, y + 25, name, 15, INK, "bold"))
         parts.append(text(LEFT + 104, y + 25, question, 13, GREY))
-        parts.append(text(LEFT + 274, y + 25, modules, 12, INK))
+        parts.append(text(LEFT + 292, y + 25, modules, 12, INK))
         parts.append(
             f'<line x1="{LEFT + WIDTH}" x2="{RIGHT - 20}" y1="{y + ROW - 3}" y2="{y + ROW - 3}" stroke="#eaeef2"/>'
         )

@@ -52,6 +52,7 @@ def main() -> None:
         page.locator(".side").first.locator("[data-figure=belief][data-drawn=yes]").wait_for()
         page.locator(".side").last.locator("[data-figure=belief][data-drawn=yes]").wait_for()
         page.locator(".side [data-figure=occupancy] input").first.fill("4")
+        page.evaluate("scrollTo(0, 0)")
         take(page, "look", height=860)
         page.locator("#tab-play").click()
         page.locator("[data-role=observer]").click()

@@ -1,8 +1,13 @@
 """The command as a whole: help, start-up, one JSON document, exit codes, no tracebacks."""
 
+import contextlib
+import fcntl
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 import warnings
 from pathlib import Path
 
@@ -57,7 +62,7 @@ def runs(home: Path) -> None:
 
 
 ANSWERS = [
-    ("inspect", "rooms.toml"),
+    ("show", "rooms.toml"),
     ("measure", "rooms.toml", "uniform"),
     ("measure", "rooms.toml", "uniform", "--details"),
     ("simulate", "rooms.toml", "uniform", "--runs", "2"),
@@ -74,8 +79,8 @@ ANSWERS = [
     ("convert", "rooms.toml", "rooms.npz"),
     ("frontier", "rooms.toml", "--points", "2", *QUICK),
     ("fit", "runs.csv", "--set", "fit.draws=2"),
-    ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "policy", "--set", "fit.draws=2"),
-    ("observe", "rooms.toml", "uniform"),
+    ("fit", "rooms.toml", "runs.csv", "--what", "policy", "--set", "fit.draws=2"),
+    ("simulate", "rooms.toml", "uniform", "--observed", "-"),
 ]
 WRITTEN = ("layouts.toml", "fresh.toml", "two-rooms.toml", "rooms.npz")
 
@@ -97,10 +102,10 @@ def test_json_is_one_document_and_nothing_else_and_plain_text_has_no_escapes(hom
 
 
 BAD = [
-    ("inspect", "absent.toml"),
+    ("show", "absent.toml"),
     ("studio", "absent.toml", "--no-browser"),
-    ("inspect", "broken.toml"),
-    ("inspect", "gallery:no-such-thing"),
+    ("show", "broken.toml"),
+    ("show", "gallery:no-such-thing"),
     ("measure", "rooms.toml", "absent.safetensors"),
     ("measure", "rooms.toml", "rooms.toml"),
     ("measure", "rooms.toml", "other.safetensors"),
@@ -123,8 +128,8 @@ BAD = [
     ("fit", "absent.csv"),
     ("fit", "rooms.toml"),
     ("fit", "runs.csv", "--policy", "uniform"),
-    ("fit", "runs.csv", "--secret", "cellar"),
-    ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "fame"),
+    ("fit", "runs.csv", "--set", "fit.secret=cellar"),
+    ("fit", "rooms.toml", "runs.csv", "--what", "fame"),
     ("new", "rooms"),
     ("new", "--from", "no-such-thing"),
     ("frontier", "rooms.toml", "-o", "no/such/curve.csv", "--points", "2", *QUICK),
@@ -159,9 +164,41 @@ def test_a_reader_that_leaves_is_no_error(home: Path):
 
 
 def test_a_terminal_without_greek_is_no_error(home: Path):
-    done = process("inspect", "rooms.toml", cwd=home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = process("show", "rooms.toml", cwd=home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.code == 0, done.err
     assert "\\u2026" in done.out
+
+
+def test_tables_fit_a_terminal_and_have_no_escapes(home: Path):
+    """On a terminal of 60 columns, in which names of files cannot write control characters either."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
+    command = [sys.executable, "-m", "veil", "show", "gallery"]
+    names = os.environ | {"TERM": "xterm", "COLUMNS": ""}
+    with subprocess.Popen(command, stdout=slave, stdin=slave, cwd=home, env=names) as child:
+        os.close(slave)
+        shown = b""
+        with contextlib.suppress(OSError):  # which the end of a terminal is
+            while part := os.read(master, 65536):
+                shown += part
+        assert child.wait(timeout=60) == 0
+    os.close(master)
+    lines = shown.decode().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert any("two-rooms" in line for line in lines)
+    assert b"\x1b" not in shown
+    assert b"x1b" not in shown
+    assert b"u001b" not in shown
+
+
+def test_what_has_gone_is_answered_with_the_way_to_do_it_now():
+    for words, now in (
+        (["inspect", "rooms.toml"], "veil show SCENARIO"),
+        (["study", "diff", "a", "b"], "veil study table FOLDER OTHER"),
+        (["frontier", "rooms.toml", "--thresholds", "1,2"], "frontier.thresholds="),
+    ):
+        done = veil(*words)
+        assert (done.code, now in done.err) == (2, True), done.err
 
 
 def test_completion_knows_the_gallery_and_the_files(home: Path):
@@ -195,7 +232,7 @@ def test_rewards_at_the_end_of_the_range_give_no_warnings(home: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for command in (
-            ("inspect", "large.toml"),
+            ("show", "large.toml"),
             ("measure", "large.toml", "uniform"),
             ("solve", "large.toml", *QUICK),
         ):

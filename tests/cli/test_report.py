@@ -36,7 +36,12 @@ def test_the_page_of_a_policy_without_a_search(home: Path, result: Path):
     assert "Recommendations" in text
     assert "Simulated attack" in text
     assert "Convergence of the search" not in text
-    assert veil("report", "rooms.toml", result, "-o", "mine.html", "--figures", "figures", "--format", "svg").code == 0
+    assert (
+        veil(
+            "report", "rooms.toml", result, "-o", "mine.html", "--figures", "figures", "--set", "report.format=svg"
+        ).code
+        == 0
+    )
     assert (home / "figures" / "convergence.svg").exists()  # it is a result of this scenario
     assert (home / "figures" / "policy.svg").exists()
     for arguments in (["rooms.toml"], ["gallery:two-rooms"]):
@@ -48,7 +53,7 @@ def test_the_page_of_a_policy_without_a_search(home: Path, result: Path):
 @pytest.mark.slow
 def test_figures_for_papers(result: Path, home: Path):
     assert veil("report", result, "-o", "page.html", "--figures", "two/deep").code == 0
-    done = veil("report", result, "-o", "page.html", "--figures", "one", "--format", "svg", "--json")
+    done = veil("report", result, "-o", "page.html", "--figures", "one", "--set", "report.format=svg", "--json")
     assert done.code == 0, done.err
     names = ("policy", "occupancy", "belief", "observer", "convergence", "frontier")
     assert {path.name for path in (home / "one").iterdir()} == {f"{name}.svg" for name in names}
@@ -84,12 +89,12 @@ def test_what_is_refused(result: Path):
         (("report", "nowhere"), "no result can be read"),
         (("report", "rooms-result", "--frontier", "nowhere.json"), "cannot be read"),
         (("report", "rooms-result", "--frontier", "rooms.toml"), "not a curve"),
-        (("report", "rooms-result", "--frontier", "a", "--points", "3"), "expected one"),
+        (("report", "rooms-result", "--frontier", "1"), "expected 2 to 1,000"),
         (("report", "gallery:badge-doors", "rooms-result"), "expected"),
         (("report", "gone.toml", "rooms-result"), "gone.toml"),
         (("report", "rooms-result", "-o", "nowhere/page.html"), "cannot be written"),
         (
-            ("report", "rooms-result", "-o", "page.html", "--figures", "rooms.toml", "--format", "png"),
+            ("report", "rooms-result", "-o", "page.html", "--figures", "rooms.toml", "--set", "report.format=png"),
             "the folder cannot be made",
         ),
     ]

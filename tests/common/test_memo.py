@@ -3,7 +3,6 @@
 import copy
 import gc
 import pickle
-import threading
 import weakref
 from dataclasses import dataclass, replace
 
@@ -48,21 +47,6 @@ def test_a_result_is_freed_with_its_owner():
     del owner
     gc.collect()
     assert kept() is None
-
-
-def test_threads_receive_one_result():
-    owner, ready, found = Owner(), threading.Barrier(8), []
-
-    def ask() -> None:
-        ready.wait()
-        found.append(memo(owner, "key", object))
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(map(id, found))) == 1
 
 
 def random_problem(rng: np.random.Generator) -> veil.Problem:

@@ -60,6 +60,19 @@ def test_every_page_is_in_the_menu():
     assert not [page for page in pages if not re.search(rf"^ +- {re.escape(page)}$", menu, re.MULTILINE)]
 
 
+def test_every_page_has_a_picture_or_an_example():
+    pages = {str(path): path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    assert not [
+        name for name, text in pages.items() if not re.search(r"^!\[|^```(python|py|console)$", text, re.MULTILINE)
+    ]
+
+
+def test_every_picture_is_shown_on_a_page():
+    pages = "".join(path.read_text("utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+    pictures = {path.name for path in (ROOT / "docs" / "figures").iterdir()} - {"favicon.svg"}
+    assert not [name for name in sorted(pictures) if f"figures/{name})" not in pages]
+
+
 def test_the_reference_holds_every_public_name_once(site: Path):
     pages = sorted((ROOT / "docs" / "api").glob("*.md"))
     named = [name for page in pages for name in NAMED.findall(page.read_text("utf-8"))]

@@ -13,11 +13,11 @@ from veil.engine.batch import BatchTree
 from veil.engine.size import tree_size
 from veil.measure.exact import Budget
 from veil.measure.question import SecretValue
-from veil.planning.exact_bits import row_measure
+from veil.planning.exact_bits import entropy_of_rows
 from veil.planning.policy_class import Space, make_space
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory
 
-MEASURE = row_measure("entropy")
+MEASURE = entropy_of_rows
 
 
 def tree_of(space: Space) -> BatchTree:

@@ -22,7 +22,7 @@ from veil.engine.size import tree_size
 from veil.engine.sparse_walk import SparseWalk
 from veil.engine.window import Cut, Window
 from veil.measure.exact import EntropyObjective
-from veil.planning.exact_bits import row_measure
+from veil.planning.exact_bits import entropy_of_rows
 
 SETTINGS: tuple[tuple[types.ModuleType, str, tuple[float, ...]], ...] = (
     (batch, "_AT_ONCE", (1, 40)),
@@ -98,7 +98,7 @@ def of_chain(given: Chain) -> list[np.ndarray]:
     available = np.ones(given.table.shape[1:], dtype=bool)
     tables = np.stack([given.table, given.table[::-1], given.table[:, ::-1]])
     tree = BatchTree(fresh.hidden, available, stationary=given.stationary)
-    return [*found, *tree.evaluate(tables, row_measure("entropy")), np.unique(tree.events(), axis=0)]
+    return [*found, *tree.evaluate(tables, entropy_of_rows), np.unique(tree.events(), axis=0)]
 
 
 @cache

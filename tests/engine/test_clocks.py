@@ -19,7 +19,7 @@ from veil.engine.sequences import SequencePass
 from veil.engine.size import tree_size
 from veil.engine.sparse_walk import SparseWalk
 from veil.engine.string_walk import StringWalk
-from veil.planning.exact_bits import row_measure
+from veil.planning.exact_bits import entropy_of_rows
 
 HORIZON, LITTLE = 6, 64  # a memory that keeps few of the messages
 
@@ -41,7 +41,7 @@ def followed(kind: type[SequencePass] | type[ColumnPass], memory: int, clock: Cl
 
 def batch(clock: Clock) -> None:
     tree = BatchTree(noisy().hidden, np.ones((4, 2), dtype=bool), stationary=True)
-    tree.evaluate(np.full((2_000, 1, 4, 2), 0.5), row_measure("entropy"), clock)
+    tree.evaluate(np.full((2_000, 1, 4, 2), 0.5), entropy_of_rows, clock)
 
 
 WORK: dict[str, tuple[Callable[[Clock], object], int]] = {  # the work, and how often it looks at least

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import veil
 from tests.engine.chains import chain_of, small_cases, total_of
 from veil.engine.chain import Chain, make_chain
-from veil.engine.clustering import Clustering, Stakes, clusters
+from veil.engine.clustering import Clustering, Stakes
 from veil.engine.joint import JointWalk
 from veil.engine.tree import Block
 from veil.engine.window import Cut, Window
@@ -87,37 +87,6 @@ def test_what_is_at_stake_is_the_width_of_a_window():
     carried = chain.pull(stakes.before[4], 3) @ chain.occupancies[3]
     assert carried == pytest.approx(widths[5])
     assert carried > widths[6] > 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_at_stake_in_states_that_are_not_met(kind: str):
-    """At the times whose windows are enumerated: those around the secret's time, and all after a first state."""
-    unmet = 0
-    for case in small_cases(12, kind, work=300):
-        chain = chain_of(case)
-        stakes, split = Stakes.of(chain), chain.hidden.split_time
-        for time, tangent in [(split, stakes.before[split]), *(stakes.after.items() if split == 0 else ())]:
-            empty = chain.occupancies[time] == 0
-            assert not tangent[empty].any()
-            assert (tangent >= 0).all()
-            unmet += int(empty.sum())
-    assert unmet
-
-
-def test_clusters_by_hand():
-    beliefs = np.array([[0.5, 0.5, 0.0], [0.51, 0.49, 0.0], [0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])
-    bits = np.array([1.0, 1.0, 1.0, 1.0, 1e-3])
-    fine = clusters(beliefs, bits, 1e-9)
-    assert len(set(fine)) == 5
-    middle = clusters(beliefs, bits, 0.01)  # the first two differ by 2% and 4%: 0.04²/2 · 2 bits
-    assert middle[0] == middle[1]
-    assert len(set(middle)) == 4
-    coarse = clusters(beliefs, bits, 1.5)  # two supports have no more at stake
-    assert coarse[3] == coarse[4]
-    assert len(set(coarse[:3])) == 2
-    assert coarse[3] not in coarse[:3]
-    assert len(set(clusters(beliefs, bits, 10.0))) == 1
-    assert len(set(clusters(np.ones((4, 1)), np.ones(4), 1e-9))) == 1  # equal beliefs
 
 
 def test_the_charge_by_hand():

@@ -8,7 +8,6 @@ import pytest
 import veil
 from tests.engine.chains import chain_of, small_cases, total_and_slope, total_of
 from tests.random_problems import KINDS, Case
-from veil.common.logs import log2_of_count
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.tree import Merging
@@ -55,16 +54,13 @@ def test_it_does_not_matter_where_the_sides_meet_and_which_is_walked(timed: bool
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_merging_and_pruning_are_bounded_wherever_the_sides_meet(kind: str):
+def test_merging_is_bounded_wherever_the_sides_meet(kind: str):
     for case in small_cases(6, kind, work=1_000):
         chain = chain_of(case)
-        exact, most = total_of(JointWalk(chain)), log2_of_count(chain.hidden.label.shape[1])
+        exact = total_of(JointWalk(chain))
         for merged in everywhere(chain, merge_tolerance=0.2):
             upper = total_of(merged)
             assert upper - merged.merge_error_bits - 1e-12 <= exact <= upper + 1e-12
-        for pruned in everywhere(chain, prune_below=0.05):
-            lower = total_of(pruned)
-            assert lower - 1e-12 <= exact <= lower + pruned.lost_mass * most + 1e-12
 
 
 @pytest.mark.parametrize("outer", SIDES)

@@ -14,7 +14,7 @@ from tests.engine.runs import MEMORIES, random_policy, remembering_cases
 from tests.marks import chequered
 from tests.random_problems import KINDS
 from veil.engine.chain import Chain, make_chain
-from veil.engine.sampling import RowDraws, Runs, draw_events, draw_runs
+from veil.engine.sampling import Runs, draw_events, draw_runs
 
 
 def counted(events: np.ndarray, possible: np.ndarray) -> np.ndarray:
@@ -187,35 +187,3 @@ def test_a_run_without_decisions_is_its_start():
 
 
 # Inverting the running sum
-
-
-def test_the_ends_of_a_row_are_never_stepped_over():
-    rng = np.random.default_rng(0)
-    table = rng.random((50, 20)) * (rng.random((50, 20)) < 0.3)
-    table[np.arange(50), rng.integers(20, size=50)] = 1e-17  # smaller than the rounding of the running sum
-    rows = RowDraws(sp.csr_array(table))
-    numbers = np.arange(50)
-    for uniform in (0.0, 2.0**-53, 0.5, 1 - 2.0**-53, 1.0):
-        drawn = rows.draw(numbers, np.full(50, uniform))
-        assert (table[numbers, drawn] > 0).all()
-
-
-def test_stored_zeros_are_never_drawn():
-    matrix = sp.csr_array((np.array([0.0, 1.0, 0.0, 0.0]), np.array([0, 1, 2, 0]), np.array([0, 3, 4])), shape=(2, 3))
-    rows = RowDraws(matrix)
-    for uniform in (0.0, 0.5, 1 - 2.0**-53):
-        assert rows.draw(np.zeros(3, dtype=int), np.full(3, uniform)).tolist() == [1, 1, 1]
-    # In the second row the running sum rounds up to its end, behind which only a zero is stored.
-    ends = sp.csr_array((np.array([1.0, 0.0, 1.0, 0.0]), np.array([0, 1, 0, 1]), np.array([0, 2, 4])), shape=(2, 2))
-    assert RowDraws(ends).draw(np.array([1]), np.array([1 - 2.0**-53])).tolist() == [0]
-    # They are dropped from a copy: the matrix may be the chain's own.
-    assert (matrix.data.tolist(), matrix.indices.tolist()) == ([0.0, 1.0, 0.0, 0.0], [0, 1, 2, 0])
-
-
-def test_every_entry_of_a_row_gets_its_share():
-    table = np.array([[0.0, 0.2, 0.0, 0.8], [1.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
-    rows = RowDraws(sp.csr_array(table))
-    uniform = (np.arange(10_000) + 0.5) / 10_000
-    for number, law in enumerate(table):
-        drawn = rows.draw(np.full(10_000, number), uniform)
-        np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 10_000, law, atol=2e-4)

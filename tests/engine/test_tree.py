@@ -6,10 +6,8 @@ import pytest
 import veil
 from tests.engine.chains import chain_of, small_cases, total_of
 from tests.random_problems import KINDS
-from veil.common.logs import divergence_bits, log2_of_count
 from veil.engine.chain import make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.tree import Block, Merging
 from veil.measure.exact import EntropyObjective
 
 
@@ -69,62 +67,3 @@ def test_proportional_histories_become_one_row_of_the_same_value(kind: str):
         assert merged.number <= rows.number * (2 if case.spec.horizon == 0 else 1)
         smaller += plain.number >= 4 * merged.number
     assert smaller >= 5
-
-
-def rows_of(weight: list[float], message: list[list[float]]) -> Block:
-    """Nodes with one message each."""
-    return Block(np.array(weight), np.array(message)[:, None], np.ones(len(weight)), np.arange(len(weight))[:, None])
-
-
-def test_merging_by_hand():
-    block = rows_of([0.2, 0.6, 0.2], [[0.5, 0.5], [0.501, 0.499], [1.0, 0.0]])
-    merging = Merging(0.01)
-    merged, place = merging.apply(block, None, 0)
-    assert place is not None
-    assert len(merged) == 2
-    assert place[0] == place[1] != place[2]
-    np.testing.assert_allclose(merged.true[place[0]], [[0.1 + 0.3006, 0.1 + 0.2994]])
-    np.testing.assert_allclose(merged.message.sum(axis=(1, 2)), 1)
-    assert merged.count[place].tolist() == [2, 2, 1]
-    beliefs = block.message[:2, 0]
-    mean = np.tile((0.2 * beliefs[0] + 0.6 * beliefs[1]) / 0.8, (2, 1))
-    expected = float(np.array([0.2, 0.6]) @ divergence_bits(beliefs, mean))
-    assert merging.error_bits == pytest.approx(expected, rel=1e-6)
-    assert 0 < expected < 1e-6
-    merging.apply(block, None, 0)
-    assert merging.error_bits == pytest.approx(2 * expected, rel=1e-6)  # it adds up over the levels
-
-
-def test_histories_of_the_same_state_but_another_secret_are_kept_apart():
-    """Two messages a node, one for each value: the same belief in the state, the opposite one in the secret."""
-    message = np.array([[[0.5, 0.5], [0.0, 0.0]], [[0.0, 0.0], [0.5, 0.5]], [[0.0, 0.0], [0.5, 0.5]]])
-    block = Block(np.array([0.25, 0.25, 0.5]), message, np.ones(3), None)
-    merging = Merging(1e-3)
-    merged, place = merging.apply(block, None, 0)
-    assert place is not None
-    assert place[0] != place[1] == place[2]
-    np.testing.assert_allclose(merged.true[place[1]], 0.75 * message[1])
-    assert merging.error_bits == 0
-    coarse = Merging(0.999)
-    coarse.apply(Block(block.weight, message * 0.9 + 0.025, block.count, None), None, 0)
-    assert coarse.error_bits > 0.1
-
-
-# Pruning
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_pruning_leaves_out_is_bounded(kind: str):
-    pruned = 0
-    for case in small_cases(8, kind, work=1_000):
-        chain = chain_of(case)
-        exact = total_of(JointWalk(chain))
-        most = log2_of_count(chain.hidden.label.shape[1])
-        for below in (1e-3, 0.05, 0.2, 1.0):
-            for side in ("prefixes", "suffixes"):
-                walked = JointWalk(chain, prune_below=below, outer=side)
-                bits = total_of(walked)
-                assert bits <= exact + 1e-12
-                assert exact <= bits + walked.lost_mass * most + 1e-12
-                pruned += 0 < walked.lost_mass < 0.5
-    assert pruned > 2

@@ -78,11 +78,11 @@ def test_files_of_networkx_mean_the_same(tmp_path: Path):
 def test_convert_makes_a_scenario_of_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     Path("campus.json").write_text(json.dumps(networkx.node_link_data(campus(), edges="links")))
-    done = command("convert", "campus.json", "campus.toml", "--secret", "floor=2", "--set", "horizon=4")
+    done = command("convert", "campus.json", "campus.toml", "--set", "secret=floor=2", "--set", "horizon=4")
     assert done.code == 0, done.err
     assert veil.load("campus.toml") == veil.from_graph(campus()).problem("floor=2", 4, name="campus")
     assert command("convert", "campus.toml", "policy.csv").code == 2
-    assert command("inspect", "campus.json").code == 0
+    assert command("show", "campus.json").code == 0
 
 
 def test_edges_are_actions_or_probabilities():

@@ -195,7 +195,7 @@ BAD_YAML = [
     ("image: /etc\norigin: [0, 0, 0]\nresolution: 1\n", "/etc.*this is not a file"),
     ("a: &a [x]\n" * 3, "the key 'a' is there again"),
     ("{image: map.pgm}", "expected a line KEY: VALUE"),
-    ("image: " + "x" * 70000, "expected at most 65,536"),
+    ("image: " + "x" * 70000, "more than 65,536 bytes"),
 ]
 
 

@@ -180,7 +180,10 @@ WRONG_CSV = {
     "unknown row": (HEAD + COLUMNS + GOOD + ",valut,go,1\n", "line 5: unknown row 'valut': did you mean 'vault'?"),
     "a row is missing": (HEAD + COLUMNS + ",hall,stay,1\n", "row 'vault' is missing"),
     "a row that does not sum": (HEAD + COLUMNS + GOOD.replace("y,1", "y,0.9"), "line 3: row 'hall' sums to 0.9"),
-    "a quote that is not closed": (HEAD + COLUMNS + ',"hall,stay,1\n', "line 3: unexpected end of data"),
+    "a quote that is not closed": (
+        HEAD + COLUMNS + ',"hall,stay,1\n',
+        "line 3: not a CSV file: unexpected end of data",
+    ),
     "another format": (HEAD.replace("-2", "-1") + COLUMNS + GOOD, "its format is 'veil-policy-table-1', expected"),
     "a horizon beyond memory": (
         HEAD.replace('"horizon": 2', '"horizon": 99999999').replace("markov", "timed") + COLUMNS,

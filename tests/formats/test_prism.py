@@ -138,10 +138,10 @@ def test_a_scenario_and_the_commands_take_programs(tmp_path: Path, monkeypatch: 
         "solve.certificate=false",
     )
     assert done.code in (shared.SOLVED, shared.LIMIT, shared.DOUBTED), done.err
-    done = command("inspect", "open.prism")
+    done = command("show", "open.prism")
     assert done.code == 2
     assert "constants N are not defined" in done.err
-    done = command("inspect", MAZE)
+    done = command("show", MAZE)
     assert done.code == 0
     assert "observations  5: " in done.out
 
@@ -234,11 +234,11 @@ def test_what_a_program_lacks_is_named(tmp_path: Path):
         done = command("measure", tmp_path / "m.pm", *options)
         assert done.code == 2
         assert words in done.err
-    done = command("measure", tmp_path / "m.pm", "--set", "horizon=2", "--secret", "b=1 & d=0")
+    done = command("measure", tmp_path / "m.pm", "--set", "horizon=2", "--set", "secret=b=1 & d=0")
     assert done.code == 0, done.err
-    done = command("measure", "gallery:two-rooms", "--secret", "x=1")
+    done = command("measure", "gallery:two-rooms", "--set", "secret=x=1")
     assert done.code == 2
-    assert "--secret and --option are for model files" in done.err
+    assert "--set secret=x=1" in done.err
 
 
 def test_rewards_of_transitions_are_averaged():

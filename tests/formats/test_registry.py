@@ -71,7 +71,7 @@ def test_convert_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (["a.doc", "b.npz"], "unsupported extension '.doc'; known: .toml, .pomdp"),
         (["gallery:two-rooms", "b.doc"], "unsupported extension '.doc'; known: .toml, .pomdp, .npz, .drn"),
         (["a.json", "b.doc"], "unsupported extension '.doc'; known: .safetensors, .json, .csv, .py, .npz, .drn"),
-        (["a.pomdp", "b.npz", "--option", "fast"], "'fast' found, expected NAME=VALUE"),
+        (["a.pomdp", "b.npz", "--set", "fast"], "'fast', expected KEY=VALUE"),
     ):
         done = command("convert", *words)
         assert done.code == 2

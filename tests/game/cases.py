@@ -34,8 +34,9 @@ def grown(
 ) -> Bounds:
     """The bounds of memories that grow, though the whole memory may fit; without `windows` from the last event on."""
     threshold = threshold_of(problem) if threshold is None else threshold
-    growth = Growth(problem, threshold, gap, nodes, most_nodes, memory_bytes, None, clock or Clock(), task)
-    return growth.run(None if windows else Events(1))
+    growth = Growth(problem, threshold, gap, nodes, most_nodes, memory_bytes, clock or Clock(), task)
+    growth.begin_growing()
+    return growth.run(growth.first() if windows else Events(1))
 
 
 def binding_threshold(agent: AgentProblem, share: float) -> float:

@@ -8,8 +8,7 @@ import pytest
 import veil
 from tests.game.cases import agent_of
 from veil.common.clock import Clock
-from veil.game import ascent
-from veil.game.ascent import GameResult, game_of_policy, tables_of
+from veil.game.ascent import game_of_policy
 from veil.game.pairs import FullHistory, LastEvents
 from veil.game.solve import solve_game
 
@@ -48,53 +47,15 @@ def test_a_gap_that_is_zero_from_the_start_is_reached_without_a_search():
 # What a result says.
 
 
-def test_pairs_that_a_policy_never_reaches_have_even_odds():
-    agent = agent_of(two_states(veil.LastState([1]), 3))
-    never = [np.zeros_like(even) for even in agent.uniform()]
-    for table in never:
-        table[1] = 1.0  # the second action everywhere, so that some histories need the first
-    never[0][:] = [[1.0], [0.0]]
-    point = ascent.FlowPoint(*agent.flows(never))
-    point.flows[-1][:, 0] = 0.0
-    tables = tables_of(agent, point)
-    for table, flow, even in zip(tables, point.flows, agent.uniform(), strict=True):
-        np.testing.assert_allclose(table.sum(axis=0), 1.0)
-        mass = flow.sum(axis=0)
-        np.testing.assert_array_equal(table[:, mass == 0], even[:, mass == 0])
-        np.testing.assert_allclose(table[:, mass > 0], (flow / np.where(mass > 0, mass, 1.0))[:, mass > 0])
-    assert (point.flows[-1].sum(axis=0) == 0).any()
-
-
 def test_a_policy_that_was_not_searched_has_the_bound_of_its_own_posterior():
     """No multiplier of return is below what any policy attains, and the policy's own entropy is the lower bound."""
     problem = veil.gallery.load("paper-last-state", horizon=4).replace(min_return="60%")
     game = solve_game(problem, LastEvents(1), gap=1e-2)
     agent = agent_of(problem, LastEvents(1))
-    point = ascent.FlowPoint(*agent.flows(game.tables))
-    found = game_of_policy(agent, point, game, game.threshold)
+    found = game_of_policy(agent, game.tables, agent.outcome(game.tables), game, game.threshold)
     assert found.lower == pytest.approx(game.lower, abs=1e-9)
     assert found.upper >= game.lower
-    assert (found.iterations, found.history, found.blind) == (game.iterations, game.history, game.blind)
-
-
-# The observer without memory.
-
-
-def blind_of(problem: veil.Problem, **settings: Any) -> GameResult | None:
-    return solve_game(problem, gap=1e-2, iterations=5, **settings).blind
-
-
-def test_the_game_without_memory_is_solved_where_it_can_help():
-    """Where the observer has more than one node at the end, and the secret is one value that the agent can still change."""
-    found = blind_of(two_states(veil.LastState([1])))  # one node, then two
-    assert found is not None
-    assert found.graph.sizes == (1, 1)
-    assert blind_of(two_states(veil.LastState([1]), 2, ((1.0,), (1.0,)))) is None
-    assert blind_of(two_states(veil.InitialState(), start=(0.5, 0.5))) is None
-    assert blind_of(two_states(veil.Trajectory())) is None
-    known = veil.Observer(np.eye(2), sees_initial=True)
-    first = two_states(veil.LastState([1]), 2, start=(0.5, 0.5)).replace(observer=known)
-    assert blind_of(first, memory=LastEvents(0)) is None  # two first events, but one node
+    assert (found.iterations, found.history) == (game.iterations, game.history)
 
 
 def test_simple_bounds_are_not_tried_after_the_deadline():

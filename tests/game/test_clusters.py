@@ -11,7 +11,6 @@ from tests.game.cases import agent_of, first_or_last
 from tests.seeds import in_blocks
 from veil.common.logs import conditional_entropy_bits
 from veil.engine.compile import build
-from veil.engine.kernel import num_rows
 from veil.game import clusters
 from veil.game.arrivals import make_arrivals
 from veil.game.clusters import cluster_beliefs
@@ -106,23 +105,3 @@ def test_a_policy_without_decisions_hides_what_the_first_event_leaves():
     found = clusters.opacity_lower_bound(pairs, [])
     assert found.bits == pytest.approx(conditional_entropy_bits(hidden.root.T @ hidden.label), abs=1e-12)
     assert (found.lost_bits, found.num_beliefs) == (0.0, 0)
-
-
-def test_each_first_event_has_a_node_of_its_own_and_clusters_no_more_than_asked_for():
-    """Numbers without gaps, and -1 where an event is not possible: of the first event, and of each after it."""
-    problem = veil.gallery.load("paper-initial-state", horizon=3)
-    agent = agent_of(problem, LastEvents(1))
-    clustered = clusters.clustered_graph(agent, agent.uniform(), 3)
-    graph, hidden = clustered.memory.graph, agent.pairs.hidden
-    possible = hidden.root.any(axis=0)
-    assert not possible.all()
-    assert graph.first[possible].tolist() == list(range(possible.sum()))
-    assert (graph.first[~possible] == -1).all()
-    assert graph.sizes == (possible.sum(), 3, 3, 3)
-    for table, size, after in zip(graph.following, graph.sizes, graph.sizes[1:], strict=False):
-        assert table.shape == (size, hidden.num_events)
-        assert set(table.ravel().tolist()) - {-1} == set(range(after))
-        assert table.min() == -1  # no event is possible everywhere
-    assert [num_rows(part) for part in clustered.messages] == list(graph.sizes)
-    for part in clustered.messages:
-        assert part.sum() == pytest.approx(1.0)

@@ -56,33 +56,6 @@ def test_the_largest_return_leaves_only_best_actions():
         MultiplierSearch(agent, largest + 1e-6)
 
 
-def test_points_mix():
-    agent = agent_of(veil.gallery.load("paper-last-state", horizon=4), LastEvents(1))
-    search = MultiplierSearch(agent, None)
-    one = search.respond(np.zeros(agent.pairs.reachable.shape), 0.0, 1.0, lambda: None).point
-    mixed = one.mixed(search.max_return, 0.25)
-    expected = 0.75 * one.outcome.expected_return + 0.25 * search.max_return.outcome.expected_return
-    assert mixed.outcome.expected_return == pytest.approx(expected)
-    np.testing.assert_allclose(mixed.flows[1], 0.75 * one.flows[1] + 0.25 * search.max_return.flows[1])
-
-
-def test_few_trials_suffice():
-    """Interpolation and Newton steps: about five trials from a near multiplier, fifteen from one that is far too large."""
-    trials: dict[float, list[int]] = {0.0: [], 0.5: [], 1e3: []}
-    for seed in range(30):
-        _, problem, threshold = small(seed, work=600)
-        agent = agent_of(problem, LastEvents(1))
-        costs = rule_costs(covering_rule(agent), agent.pairs.reachable)
-        for start, counts in trials.items():
-            search, calls = MultiplierSearch(agent, threshold), []
-            search.respond(costs, start, 1e-3, lambda calls=calls: calls.append(1))
-            counts += [len(calls)] if search.binds else []
-    assert len(trials[0.0]) >= 10
-    for start, most in ((0.0, 5.5), (0.5, 5.0), (1e3, 15.5)):
-        assert np.mean(trials[start]) <= most
-    assert max(trials[0.0] + trials[0.5]) <= 9
-
-
 # How close to the largest return a threshold is that return.
 
 
@@ -99,23 +72,3 @@ def test_a_threshold_counts_as_the_largest_return_within_a_billionth_of_the_rang
         MultiplierSearch(agent, 10.0 + spread + 2e-9 * spread)
     free = MultiplierSearch(agent, None)
     assert (free.binds, free.at_largest) == (False, False)
-
-
-def test_a_response_that_has_the_return_without_a_price_is_taken_at_once():
-    """Where it is asked for at most what the response has, though far more than the surplus."""
-    agent = agent_of(veil.gallery.load("paper-last-state", horizon=6), LastEvents(1))
-    search = MultiplierSearch(agent, 0.5 * binding_threshold(agent, 0.0))
-    calls = list[int]()
-    found = search.respond(np.zeros(agent.pairs.reachable.shape), 0.0, 1e-6, lambda: calls.append(1))
-    assert (found.multiplier, calls) == (0.0, [])
-    found = search.respond(np.zeros(agent.pairs.reachable.shape), 5.0, 1e-6, lambda: None)
-    assert found.multiplier == 0.0
-
-
-def test_a_return_of_just_the_threshold_suffices():
-    """Even odds between 0 and 1: without a price the response has the half that is asked for."""
-    model = veil.Model(np.ones((1, 2, 1)), np.array([[0.0, 1.0]]), 0)
-    agent = agent_of(veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState([0]), 1))
-    search, calls = MultiplierSearch(agent, 0.5), list[int]()
-    found = search.respond(np.zeros(agent.pairs.reachable.shape), 0.0, 0.0, lambda: calls.append(1))
-    assert (found.multiplier, found.point.outcome.expected_return, calls) == (0.0, 0.5, [])

@@ -14,6 +14,7 @@ from veil.engine.chain import make_chain
 from veil.engine.compile import build
 from veil.engine.moves import Moves, situations
 from veil.engine.size import tree_size
+from veil.game.arrivals import make_arrivals
 from veil.game.pairs import (
     FullHistory,
     GivenGraph,
@@ -21,7 +22,6 @@ from veil.game.pairs import (
     PublicGraph,
     TailEvents,
     count_tree,
-    event_step,
     make_pairs,
 )
 
@@ -63,18 +63,13 @@ def test_pairs_are_the_situations_that_can_be_reached(seed):
 
 @in_blocks(10, 30)
 def test_steps_with_events_apart_sum_to_the_step(seed):
-    problem = some_problem(seed)
+    problem, rng = some_problem(seed), np.random.default_rng(seed)
+    events = build(problem).num_events
     for memory in (FullHistory(), LastEvents(1), TailEvents(1)):
-        told_at = 1 if seed % 2 and problem.horizon > 1 and not isinstance(memory, LastEvents) else None
-        pairs = make_pairs(build(problem), memory, told_at=told_at)
-        rng = np.random.default_rng(seed)
-        for time, step in enumerate(pairs.steps):
-            if pairs.graph.told_at == time + 1:
-                continue
-            table = rng.random((problem.num_actions, len(pairs.layers[time])))
-            apart = event_step(pairs, time, table)
-            events = build(problem).num_events
-            summed = np.asarray(apart.sum(axis=0)).reshape(events, -1).sum(axis=0)
+        pairs = make_pairs(build(problem), memory)
+        for step, layer, part in zip(pairs.steps, pairs.layers, make_arrivals(pairs), strict=False):
+            table = rng.random((problem.num_actions, len(layer)))
+            summed = np.asarray(part.by_event(table, events).sum(axis=0)).reshape(events, -1).sum(axis=0)
             assert summed == pytest.approx(step.T @ table.ravel(), abs=1e-12)
 
 
@@ -84,7 +79,9 @@ def test_the_examples_of_the_docstrings():
     pairs = make_pairs(build(problem), FullHistory())
     assert [(layer.node.tolist(), layer.x.tolist()) for layer in pairs.layers] == [([0], [0]), ([0, 1], [0, 1])]
     np.testing.assert_array_equal(pairs.steps[0].toarray(), [[0.75, 0.25]])
-    np.testing.assert_array_equal(event_step(pairs, 0, np.ones((1, 1))).toarray(), [[0.75, 0.0, 0.0, 0.25]])
+    np.testing.assert_array_equal(
+        make_arrivals(pairs)[0].by_event(np.ones((1, 1)), 2).toarray(), [[0.75, 0.0, 0.0, 0.25]]
+    )
 
 
 def test_a_graph_can_be_used_again():
@@ -95,15 +92,6 @@ def test_a_graph_can_be_used_again():
     assert again.num_pairs == pairs.num_pairs
     for one, other in zip(again.graph.following, pairs.graph.following, strict=True):
         np.testing.assert_array_equal(one, other)  # with -1 where an event is not possible
-
-
-def test_what_is_told_parts_the_states():
-    problem = veil.gallery.load("paper-last-state")
-    pairs = make_pairs(build(problem), TailEvents(8), told_at=8)
-    layer = pairs.layers[8]
-    assert pairs.graph.sizes[8] == len(layer) == len(np.unique(layer.node))
-    assert pairs.graph.sizes[7] == 1
-    assert not pairs.graph.is_tree
 
 
 def test_long_horizons_repeat_their_steps():

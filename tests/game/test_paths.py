@@ -12,9 +12,7 @@ from tests.seeds import in_blocks, looped
 from veil.engine.compile import build
 from veil.engine.event_entropy import show_path
 from veil.game.bounds import Bounds
-from veil.game.pairs import FullHistory, LastEvents, make_pairs
-from veil.game.responses import AgentProblem
-from veil.game.rule_tables import PathTable
+from veil.game.pairs import LastEvents
 from veil.game.solve import solve_game
 from veil.policy.history import HistoryPolicy
 from veil.proof.checked_problem import CheckedProblem
@@ -171,40 +169,3 @@ def test_a_path_of_one_state() -> None:
     assert found.opacity.bits == pytest.approx(1.0, abs=1e-12)
     assert found.certificate is not None
     veil.verify(found.certificate, problem, found.policy)
-
-
-# The rule of a whole path.
-
-
-@in_blocks(6, 6)
-def test_rows_of_a_rule_are_of_arrivals_and_of_last_nodes(seed: int) -> None:
-    """Each row sums to one, a row that a policy never reaches stays zero, and the entropy is that of rows in plain loops."""
-    problem, _ = case(seed)
-    pairs = make_pairs(build(problem), LastEvents(1) if seed % 2 else FullHistory())
-    agent = AgentProblem(problem, pairs)
-    table = agent.table
-    assert isinstance(table, PathTable)
-    first = [np.zeros_like(even) for even in agent.uniform()]
-    for choice, even in zip(first, agent.uniform(), strict=True):
-        choice[(even > 0).argmax(axis=0), np.arange(even.shape[1])] = 1.0  # the first action that is available
-    joint = agent.outcome(first).joint
-    rows: dict[tuple[int, int], list[int]] = {}
-    entry = 0
-    for step, keys in enumerate(table.keys):
-        for key in keys.tolist():
-            rows.setdefault((step, key // table.num_codes), []).append(entry)
-            entry += 1
-    assert entry == len(joint)
-    posterior, even_odds, totals = table.posteriors(joint), table.even_odds(), table.totals(joint)
-    bits, empty = 0.0, 0
-    for row in rows.values():
-        mass = joint[row].sum()
-        empty += mass == 0
-        np.testing.assert_allclose(posterior[row].sum(), float(mass > 0))
-        np.testing.assert_allclose(even_odds[row], 1 / len(row))
-        np.testing.assert_allclose(totals[row], mass)
-        bits += sum(-one * np.log2(one / mass) for one in joint[row] if one > 0)
-    assert table.entropy(joint) == pytest.approx(bits, abs=1e-12)
-    assert joint.sum() == pytest.approx(problem.horizon + 1)
-    assert [len(part) for part in table.parts(joint)] == [len(keys) for keys in table.keys]
-    assert empty or seed

@@ -3,7 +3,6 @@
 import math
 import warnings
 from dataclasses import replace
-from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from veil.engine.kernel import num_rows
 from veil.engine.return_range import threshold
 from veil.game.bounds import Bounds
 from veil.game.pairs import FullHistory, Pairs, make_pairs
-from veil.game.records import Records, RecordTable, records_of, solve_records_game
+from veil.game.records import Records, records_of, solve_records_game
 from veil.game.responses import AgentProblem
 from veil.problem.apart import apart
 from veil.problem.together import Together, shared_parts
@@ -294,75 +293,6 @@ def test_what_is_left_out() -> None:
     for one, name in ((wrong, "wrong"), (path, "path")):
         with pytest.raises(veil.InputError, match=f"pair '{name}'.* without a belief, and not for several whole paths"):
             apart(one, ("own", name))
-
-
-@looped("seed", range(3))
-def test_records_are_numbered_without_what_cannot_be_seen(seed: int) -> None:
-    """Each observer's tree has a node for each of its own histories that is possible, and -1 for all others."""
-    rng = np.random.default_rng([seed, 13])
-    model = veil.Model(distributions(rng, 3, 2, 3), np.zeros((3, 2)), 0)  # the first event is always the same
-    observers = [veil.Observer(np.eye(2)[shown]) for shown in ([0, 1, 1], [1, 1, 0])]
-    problem = veil.Problem(model, observers[0], veil.LastState([0]), 2, pairs=[veil.Pair("two", observers[1])])
-    pairs, _, records = prepared(problem)
-    for record, (own, later) in zip(records, (([0, -1], [2, 4]), ([-1, 0], [2, 4])), strict=True):
-        assert record.first.tolist() == own
-        assert [int((table >= 0).sum()) for table in record.following] == later
-        assert [len(table) for table in record.following] == [1, later[0]]
-        for table in record.following:
-            assert sorted(table[table >= 0].tolist()) == list(range(int((table >= 0).sum())))
-        assert len(record) == 4
-        assert record.gathered.shape == (4 * 2, pairs.graph.sizes[-1] * 2)
-        np.testing.assert_array_equal(record.gathered.sum(axis=0), 1.0)
-
-
-def test_records_and_rules_know_what_cannot_be() -> None:
-    """States only move on, so that most events are impossible in most histories: all of them, by plain enumeration."""
-    moves = np.zeros((3, 2, 3))
-    moves[0, 0, [0, 1]], moves[0, 1, [0, 1]] = (0.5, 0.5), (0.9, 0.1)
-    moves[1, 0, [1, 2]], moves[1, 1, [1, 2]] = (0.3, 0.7), (0.6, 0.4)
-    moves[2, :, 2] = 1.0
-    shown = ([0, 1, 1], [0, 0, 1])
-    one, two = (veil.Observer(np.eye(2)[number]) for number in shown)
-    model = veil.Model(moves, np.zeros((3, 2)), 0)
-    problem = veil.Problem(model, one, veil.LastState([1]), 3, pairs=[veil.Pair("two", two)])
-    pairs, agent, records = prepared(problem)
-    paths = [
-        path for path in product(range(3), repeat=4) if path[0] == 0 and all(a <= b <= a + 1 for a, b in pairwise(path))
-    ]
-    found = solve_records_game(problem, ("own", "two"), gap=1e-2)
-    assert {rule.name for rule in found.rules} <= {"own", "two"}
-    for record, sees, name in zip(records, shown, ("own", "two"), strict=True):
-        ends = {(tuple(sees[state] for state in path), path[-1] == 1) for path in paths}
-        histories = sorted({history for history, _ in ends})
-        assert record.gathered.shape == (len(histories) * 2, pairs.graph.sizes[-1] * 2)
-        np.testing.assert_array_equal(record.gathered.sum(axis=0), 1.0)
-
-        def node(history: tuple[int, ...], record: Records = record) -> int:
-            place = int(record.first[history[0]])
-            for table, event in zip(record.following, history[1:], strict=True):
-                place = int(table[place, event])
-            return place
-
-        possible = np.zeros((len(histories), 2), dtype=bool)
-        for history, inside in ends:
-            possible[node(history), int(inside)] = True
-        assert not possible.all()
-        for rule in found.rules:
-            if rule.name == name:
-                np.testing.assert_array_equal(np.isfinite(rule.costs), possible)
-                assert (np.exp2(-rule.costs).sum(axis=1) <= 1 + 1e-9).all()
-        table = RecordTable(pairs, [record], [1.0], 2)
-        np.testing.assert_array_equal(table.reachable, possible)
-        joint = agent.outcome(agent.uniform()).joint
-        np.testing.assert_allclose(table.joint([last_masses(agent)], None), joint_of(record, joint), atol=1e-15)
-
-
-def last_masses(agent: AgentProblem) -> np.ndarray:
-    """The probabilities of the last pairs under the uniform policy."""
-    here = agent.pairs.start
-    for table, step in zip(agent.uniform(), agent.pairs.steps, strict=True):
-        here = step.T @ (table * here).ravel()
-    return here
 
 
 def test_the_threshold_is_that_of_the_problem_or_the_one_given() -> None:

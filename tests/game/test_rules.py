@@ -8,43 +8,9 @@ import pytest
 import veil
 from tests.game.cases import agent_of, small
 from tests.seeds import in_blocks
-from veil.common.clock import Clock
 from veil.common.logs import conditional_entropy_bits
 from veil.game.pairs import LastEvents
-from veil.game.responses import AgentProblem
-from veil.game.rule_tables import ValueTable
-from veil.game.rules import complete, covering_rule, rule_costs, simple_rules, spread, upper_bound
-
-
-class Counted:
-    """An agent's problem that counts best responses."""
-
-    unit = 1.0
-
-    def __init__(self, agent: AgentProblem):
-        self.agent, self.pairs, self.multipliers = agent, agent.pairs, []
-
-    def best_response(self, costs: np.ndarray, multiplier: float) -> tuple[float, float]:
-        self.multipliers.append(multiplier)
-        return self.agent.best_response(costs, multiplier)
-
-
-def test_sums_and_even_odds_are_those_of_each_row():
-    table = ValueTable(agent_of(small(3)[1]).pairs)
-    rows = table.reachable.sum(axis=1, keepdims=True)
-    np.testing.assert_array_equal(table.even_odds(), np.where(table.reachable, 1 / np.maximum(rows, 1), 0.0))
-    np.testing.assert_array_equal(table.totals(np.array([[0.5, 0.25], [0.0, 0.0]])), [[0.75], [0.0]])
-
-
-def test_costs_of_a_rule():
-    rule = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
-    reachable = np.array([[True, True, False], [True, True, False]])
-    np.testing.assert_array_equal(rule_costs(rule, reachable), [[1.0, 2.0, 0.0], [np.inf, 0.0, 0.0]])
-
-
-def test_a_spread_rule_and_a_node_that_the_rule_does_not_know():
-    rule, base = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.5, 0.5], [0.25, 0.75]])
-    np.testing.assert_allclose(spread(rule, base, 0.1, np.array([[True], [False]])), [[0.95, 0.05], [0.25, 0.75]])
+from veil.game.rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
 
 @in_blocks(15, 40)
@@ -85,18 +51,6 @@ def test_the_bound_is_near_the_smallest_over_all_multipliers(seed):
     assert early >= found - 1e-12
 
 
-def test_trials_end_at_the_deadline_after_the_first():
-    problem = veil.gallery.load("paper-last-state", horizon=5)
-    agent = Counted(agent_of(problem, LastEvents(1)))
-    costs = rule_costs(covering_rule(agent.agent), agent.pairs.reachable)
-    largest = agent.agent.max_return_response()[0]
-    bound, multiplier = upper_bound(agent, costs, 0.9 * largest, 0.3, 6, Clock(0.0))  # type: ignore[arg-type]
-    assert agent.multipliers == [0.3] == [multiplier]
-    assert bound == agent.agent.best_response(costs, 0.3)[0] - 0.3 * 0.9 * largest
-    upper_bound(agent, costs, 0.9 * largest, 0.3, 6)  # type: ignore[arg-type]
-    assert len(agent.multipliers) > 2
-
-
 def test_simple_rules_of_a_secret_settled_first():
     problem = veil.gallery.load("paper-initial-state", horizon=4)
     agent = agent_of(problem)
@@ -107,24 +61,6 @@ def test_simple_rules_of_a_secret_settled_first():
     # The observer who stops looking after the first event: what it pays is H(Z | first event), whatever the policy.
     value, _ = agent.best_response(rule_costs(first, agent.pairs.reachable), 0.0)
     assert value == pytest.approx(conditional_entropy_bits(hidden.root.T @ hidden.label), abs=1e-12)
-
-
-def test_simple_rules_of_a_secret_settled_last():
-    (rule,) = simple_rules(agent_of(veil.gallery.load("paper-last-state", horizon=4)))
-    assert (rule == 0.5).all()
-
-
-@pytest.mark.parametrize("start", [0.0, 0.3, 30.0])
-def test_trials_end_where_the_tangents_meet(start: float):
-    """The bound is a maximum of few lines in λ, so the trials end long before the most that are allowed."""
-    problem = veil.gallery.load("paper-last-state", horizon=5)
-    agent = Counted(agent_of(problem, LastEvents(1)))
-    costs = rule_costs(covering_rule(agent.agent), agent.pairs.reachable)
-    threshold = 0.9 * agent.agent.max_return_response()[0]
-    bound, multiplier = upper_bound(agent, costs, threshold, start, 500)  # type: ignore[arg-type]
-    assert multiplier == pytest.approx(42.7023832)
-    assert len(agent.multipliers) <= (5 if start > 1 else 60)  # growing by a fifth from 0.3 to 43 takes most of them
-    assert bound == pytest.approx(upper_bound(agent.agent, costs, threshold, 0.0, 500)[0], abs=1e-9)
 
 
 def test_the_rule_of_the_first_event_where_the_first_of_all_events_cannot_come_first():
@@ -179,20 +115,3 @@ def test_the_search_finds_the_smallest_bound_of_lines(seed: int, start: float):
     both = next((n for n in range(len(derivatives)) if min(derivatives[: n + 1]) < 0 < max(derivatives[: n + 1])), None)
     assert both is None or len(derivatives) - both <= 2 * size
     assert len(derivatives) < 400
-
-
-def test_a_trial_at_the_smallest_bound_is_the_last():
-    for policies, start, trials in (
-        ([(0.5, 2.0)], 0.7, [0.7]),  # the return is just that asked for
-        ([(0.5, 2.5)], 0.0, [0.0]),  # it is more without any price
-        ([(0.5, 3.5)], 0.0, [0.0]),
-        ([(0.5, 2.25), (1.5, 1.75)], 2.0, [2.0]),  # where the two lines meet; either is the best response there
-    ):
-        agent: Any = Lines(*policies)
-        bound, _ = upper_bound(agent, np.zeros(0), 2.0, start, 50)
-        assert agent.tried[: len(trials)] == trials
-        assert len(agent.tried) <= len(trials) + 25 * (len(policies) - 1)
-        assert bound == pytest.approx(agent.smallest(2.0), abs=1e-9)
-    agent = Lines((1.0, 0.0), (0.0, 1.0))
-    assert upper_bound(agent, np.zeros(0), 0.25, 0.0, 50)[0] == pytest.approx(0.75)
-    assert all(one <= two for one, two in zip(agent.tried[:5], agent.tried[1:5], strict=False))

@@ -11,7 +11,7 @@ from tests.random_problems import to_policy
 from tests.seeds import in_blocks, looped
 from veil.common.clock import Clock, Progress
 from veil.common.errors import InfeasibleError
-from veil.game.ascent import GameResult, solve_blind_game
+from veil.game.ascent import GameResult
 from veil.game.pairs import FullHistory, LastEvents
 from veil.game.solve import solve_game
 
@@ -184,20 +184,16 @@ def test_progress_is_the_history():
     assert told[-1].upper_bits == result.upper
 
 
-# The observer without memory.
-
-
-def test_the_game_without_memory_is_the_largest_prior_entropy_and_can_be_given():
+def test_the_game_without_memory_is_the_largest_prior_entropy_and_ends_others_early():
     problem = veil.gallery.load("paper-last-state", horizon=6).replace(min_return="80%")
-    blind = solve_blind_game(problem, None, 1e-3, Clock())
-    assert blind is not None
+    blind = solve_game(problem, LastEvents(0), gap=1e-3)
     assert blind.graph.sizes[-1] == 1
+    assert blind.lower == pytest.approx(PlainGame.of(problem, last(0)).play(chooser(blind, last(0)))[0], abs=1e-10)
     plain = solve_game(problem, gap=1e-2)
-    assert plain.blind is not None
-    given = solve_game(problem, gap=1e-2, blind=plain.blind)
-    assert (plain.lower, plain.upper) == (given.lower, given.upper)
-    assert given.blind is plain.blind
-    assert plain.upper <= blind.upper + 1e-9
+    known = solve_game(problem, gap=1e-2, known=blind.upper)
+    assert plain.lower <= blind.upper + 1e-9
+    assert known.iterations <= plain.iterations
+    assert min(known.upper, blind.upper) - known.lower <= 1e-2
 
 
 @pytest.mark.parametrize(("states", "knows", "executable"), [(2, True, True), (2, False, False), (1, False, True)])

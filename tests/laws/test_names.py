@@ -78,7 +78,7 @@ def test_memories_of_two_names_can_be_one_memory() -> None:
 def test_the_second_verifier_reads_rows_by_their_memory(tmp_path: Path) -> None:
     """A file in which the rows of a policy are for another memory than that of a pair is refused."""
     problem, other = (three_steps(formula("F s1"), formula(text)) for text in ("F s1", "F s2"))
-    policy = veil.MarkovPolicy(np.eye(2)[[0, 1, 0, 0, 1, 0, 0, 0, 0]])
+    policy = veil.MarkovPolicy(np.eye(2)[[0, 1, 0, 0, 0, 0]])
     honest = veil.certify(problem, policy, 1, hide="p", progress=False)
     folder = saved(tmp_path / "it", problem, policy, honest)
     assert code(folder) == 0

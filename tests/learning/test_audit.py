@@ -183,7 +183,8 @@ def test_the_command_reads_labels_from_the_logs_or_from_their_own_file(tmp_path)
     assert inside.json == apart.json == json.loads((tmp_path / "audit.json").read_text())
     document = apart.json
     assert document["format"] == "veil-audit-1"
-    assert document["upper_bound"] is None
+    assert set(document) == set(audit_schema()["required"])
+    assert "no upper bound" in document["notes"][-1]
     assert document["leakage"]["low"] > 0.5
     assert document["prior_bits"] == pytest.approx(-(26 / 40) * math.log2(26 / 40) - (14 / 40) * math.log2(14 / 40))
     text = command("audit", str(tmp_path / "logs.csv"), *options).out
@@ -251,7 +252,7 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
     for text, message in (
         ("run,outcome\n0,a\n", r"line 1: the columns are 'run', 'outcome', expected episode and outcome"),
         ("episode,outcome\ne0,a\ne0,b\n", r"line 3: run 'e0' has the labels 'a' and 'b'"),
-        ("episode,outcome\ne0\n", "line 2: 1 cells, expected 2"),
+        ("episode,outcome\ne0\n", "line 2: 1 cells found, expected 2"),
         ("", "line 1: its first line is empty, expected the names of columns"),
     ):
         (tmp_path / "labels.csv").write_text(text)

@@ -15,7 +15,7 @@ from tests.seeds import looped
 from veil.common.clock import Clock
 from veil.engine.chain import make_chain
 from veil.engine.sampling import draw_runs
-from veil.learning.fitted import DOCUMENT, POLICY, SCENARIO
+from veil.learning.fitted import DOCUMENT, POLICY, SCENARIO, fit_schema
 from veil.learning.hidden import expected
 from veil.learning.logs import UNKNOWN, read_logs
 from veil.learning.parts import CHOICE, EMISSION
@@ -150,7 +150,7 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path):
         ("r.csv", "", r"r\.csv, line 1: its first line is empty"),
         ("r.csv", "run,state\n0,a\n", r"line 1: the columns are 'run', 'state', expected run, time"),
         ("r.csv", "run,time,state,state\n", r"line 1: two columns are called 'state'"),
-        ("r.csv", "run,time,state\n0,0\n", r"line 2: 2 cells, expected 3"),
+        ("r.csv", "run,time,state\n0,0\n", r"line 2: 2 cells found, expected 3"),
         ("r.csv", "run,time,state\n0,0,a\n0,2,a\n", r"line 3: run '0' has time '2', expected 1"),
         ("r.csv", "run,time,state\n0,1e9,a\n", r"line 2: run '0' has time '1e9', expected 0"),
         ("r.csv", 'run,time,state\n0,0,"a\n', r"line \d: not a CSV file"),
@@ -423,7 +423,8 @@ def test_no_interval_is_given_that_is_not_covered(rooms, acting):
         assert reason in fitted.summary()
         assert fitted.corrected_bits is None
         assert "interval  " not in fitted.summary()
-        assert fitted.document()["opacity"]["low"] is None  # pyright: ignore[reportIndexIssue]
+        assert fitted.document()["opacity_interval"] is None
+        assert set(fitted.document()) == set(fit_schema()["required"])
     hidden = veil.fit(recorded(rooms, acting, 40, 0, hidden=True), rooms, "sensors", policy=acting)
     assert hidden.opacity_interval is None
     assert all(math.isnan(one.low) and math.isnan(one.high) for one in hidden.intervals)
@@ -528,10 +529,10 @@ def test_the_command_reads_what_simulate_writes_and_writes_what_measure_reads(tm
         assert done.code == 0
         if number:
             (tmp_path / "runs.json").write_text(done.out)
-    same = ("--scenario", "gallery:two-rooms", "--set", "fit.draws=5")
-    told = [command("fit", f"runs.{kind}", *same, "--json") for kind in ("csv", "json")]
+    same = ("--set", "fit.draws=5")
+    told = [command("fit", "gallery:two-rooms", f"runs.{kind}", *same, "--json") for kind in ("csv", "json")]
     assert told[0].json == told[1].json
-    done = command("fit", "runs.csv", *same, "-o", "fitted")
+    done = command("fit", "gallery:two-rooms", "runs.csv", *same, "-o", "fitted")
     assert "written to fitted" in done.out
     measured = command("measure", "fitted/scenario.toml", "fitted/policy.safetensors", "--json")
     assert measured.json["opacity"]["bits"] == pytest.approx(told[0].json["opacity"]["bits"])

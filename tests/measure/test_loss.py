@@ -71,7 +71,7 @@ def test_the_search_evaluates_the_same_loss_and_its_gradient(memory: str) -> Non
         table = distributions(rng, *space.shape)
         direction = distributions(rng, *space.shape) - table
         found = backend(np.stack([table, table + 1e-6 * direction, table - 1e-6 * direction]), clock=_clock())
-        values, slopes = found.bits, found.gradient
+        values, slopes = found.values, found.gradient
         assert values[0] == pytest.approx(loss(problem, space.policy(table), belief).bits, abs=1e-12)
         assert (values[1] - values[2]) / 2e-6 == pytest.approx(float(np.sum(slopes[0] * direction)), abs=1e-6)
 

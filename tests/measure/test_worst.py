@@ -14,31 +14,29 @@ PRIOR = np.array([0.5, 0.5])
 PROBLEM = veil.gallery.load("two-rooms")
 
 
-def added(worst: Worst, mass: np.ndarray, gain: np.ndarray, certainty: np.ndarray, first: int = 0) -> None:
-    """Sequences `(0, o)` by their numbers in base two from `first` on."""
-    listed = np.array([[0, (first + number) % 2] for number in range(len(mass))])
-    worst.add(mass, gain, certainty, listed.__getitem__, lambda row: (np.arange(2), np.array([0.25, 0.75])))
-
-
 @looped("by", ORDERS)
 @looped("top", [1, 3, 5, 200])
 @looped("blocks", [1, 4])
 def test_the_list_is_that_of_a_plain_sort(by: str, top: int, blocks: int):
     """Ties by probability, then by position; the same in one block as in several."""
-    rng = np.random.default_rng(3)
-    mass, gain, certainty = (rng.integers(1, 5, size=60) / 8 for _ in range(3))
+    joint = np.random.default_rng(3).integers(1, 4, size=(60, 2)) / 32
+    rows, _ = Rows.of_joint(joint)
+    mass, gain, certainty = joint.sum(axis=1), gained_bits(rows, PRIOR), joint.max(axis=1) / joint.sum(axis=1)
     keys = {"leaked_bits": gain * mass, "gain_bits": gain, "posterior": certainty, "probability": mass}[by]
     expected = sorted(range(60), key=lambda row: (-keys[row], -mass[row], row))[:top]
     worst = Worst(PRIOR, top, (by,))
     for part in np.split(np.arange(60), blocks):
-        added(worst, mass[part], gain[part], certainty[part], int(part[0]))
+        listed = np.array([[0, number % 2] for number in part])  # sequences `(0, o)`
+        worst.add_rows(Rows.of_joint(joint[part])[0], listed.__getitem__)
     found = worst.sequences(PROBLEM, by, 2.0)
     assert [one.probability for one in found] == [2 * mass[row] for row in expected]
     assert [one.gain_bits for one in found] == [gain[row] for row in expected]
     assert [one.leaked_bits for one in found] == [2 * gain[row] * mass[row] for row in expected]
     names = PROBLEM.observer.observations
     assert [one.observations for one in found] == [(names[0], names[row % 2]) for row in expected]
-    assert all(one.guess == PROBLEM.secret_values[1] for one in found)
+    assert all(
+        one.guess == PROBLEM.secret_values[joint[row].argmax()] for one, row in zip(found, expected, strict=True)
+    )
 
 
 def test_orders_that_are_not_known_are_refused():

@@ -36,13 +36,17 @@ def test_iterations_are_a_limit(settings: dict[str, Any]):
         assert reaches(problem, found)
 
 
-@pytest.mark.parametrize("method", ["ascent", "primal-dual"])
-def test_without_time_a_feasible_policy_is_returned_and_said_to_be_no_search(method: Any):
+@pytest.mark.parametrize(
+    "settings", [{}, {"memory": "timed"}, {"evaluation": "sampled"}, {"method": "primal-dual"}], ids=str
+)
+def test_without_time_a_feasible_policy_is_returned_and_said_to_be_no_search(settings: Any):
     problem = random_problem(5)
-    found = veil.solve(problem, method, time_limit=0, **FEW)
+    found = veil.solve(problem, time_limit=0, **FEW | settings)
     assert (found.feasible, found.status, found.iterations) == (True, veil.Status.NOT_SEARCHED, 0)
     assert found.expected_return >= (found.threshold or 0)
-    assert found.opacity.bits == pytest.approx(veil.opacity(problem, found.policy).bits)
+    assert found.opacity.bits == pytest.approx(
+        veil.opacity(problem, found.policy).bits, abs=6 * found.opacity.std_error
+    )
     assert "before the first iteration" in found.summary()
 
 
@@ -180,14 +184,6 @@ def test_a_bound_on_a_pair_that_is_missed_is_named():
 
 
 # What an answer holds
-
-
-def test_a_status_is_its_message():
-    assert {status.name for status in veil.Status} == {
-        "CONVERGED", "ITERATION_LIMIT", "TIME_LIMIT", "NOT_SEARCHED", "INTERRUPTED", "INFEASIBLE",
-        "GIVEN",
-    }  # fmt: skip
-    assert all(isinstance(status.value, str) and len(status.value) > 20 for status in veil.Status)
 
 
 def test_a_search_fills_every_part():

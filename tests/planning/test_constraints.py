@@ -141,8 +141,8 @@ def test_a_curve_along_a_constraint_in_files(tmp_path: Path):
     options = [
         "--along",
         "energy",
-        "--thresholds",
-        "2.3",
+        "--set",
+        "frontier.thresholds=[2.3]",
         "--set",
         "solve.starts=1",
         "--set",
@@ -180,7 +180,7 @@ def test_commands_show_every_constraint(solved: veil.Solution, tmp_path: Path):
     FEASIBLE.save(scenario)
     solved.save(folder, scenario=scenario)
     runner = CliRunner()
-    for command in (["inspect", scenario], ["measure", scenario, str(folder)]):
+    for command in (["show", scenario], ["measure", scenario, str(folder)]):
         shown = runner.invoke(app, command)
         assert shown.exit_code == 0
         assert "energy" in shown.output

@@ -65,10 +65,12 @@ def assert_layers_agree(space: Space, table: np.ndarray) -> None:
     on_device: Any = replace(space, on_device=LAYOUT).layers
     hidden = space.hidden
     terminal = hidden.paid[0].last
-    expected, found = (one.sums_and_gradients(table[None], (0,)) for one in (space, on_device))
+    expected, found = (one.summed(table[None], (0,)) for one in (space, on_device))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one[0], other[0], atol=1e-12)
-    np.testing.assert_allclose(on_device.sums(table[None], (0,)), space.sums(table[None], (0,)), atol=1e-12)
+    np.testing.assert_allclose(
+        on_device.summed(table[None], (0,), gradient=False)[0], space.sums(table[None], (0,)), atol=1e-12
+    )
     for one, other in zip(on_device.seen(table), layers.seen(table), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
     events = on_device.draw(table, 21, np.random.default_rng(3))

@@ -22,7 +22,7 @@ class Counted:
 
     def __init__(self, backend: Backend):
         self._backend, self.asked = backend, Counter[bytes]()
-        self.kind, self.reason, self.most_bits = backend.kind, backend.reason, backend.most_bits
+        self.kind, self.reason, self.ends = backend.kind, backend.reason, backend.ends
         self.cost_seconds, self.at_once = backend.cost_seconds, backend.at_once
 
     def __call__(self, tables: np.ndarray, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Any:

@@ -52,7 +52,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_veil_has_its_own_methods():
-    assert METHODS.builtin == ("auto", "ascent", "primal-dual", "game")
+    assert METHODS.builtin == ("auto", "ascent", "primal-dual", "game", "queries")
     assert METHODS.get("auto") is METHODS.get("ascent")
     for name in METHODS.builtin:
         assert METHODS.get(name).summary
@@ -103,7 +103,7 @@ def test_an_answer_that_misses_a_constraint_which_its_method_does_not_know_is_no
 def test_an_unknown_method_lists_what_there_is(plugin):
     plugin()
     with pytest.raises(
-        veil.InputError, match="'auto', 'ascent', 'primal-dual', 'game', 'uniform': did you mean 'uniform'"
+        veil.InputError, match="'auto', 'ascent', 'primal-dual', 'game', 'queries', 'uniform': did you mean 'uniform'"
     ):
         veil.solve(veil.gallery.load("two-rooms"), "unifrom")
     with pytest.raises(veil.InputError, match="method is 3, expected one of 'auto'"):

@@ -8,12 +8,14 @@ import pytest
 import veil
 from tests.planning.small_problems import FEW, random_problem, tiny_problem
 from tests.seeds import looped
-from veil.common.clock import UNLIMITED
+from veil.common.clock import UNLIMITED, Clock
+from veil.planning.mixing import mixed_until
 from veil.planning.mixtures import best_mixture, can_mix, occupancy_table, parts_of, weighed
 from veil.planning.objective import Objective
 from veil.planning.options import SolveOptions
 from veil.planning.plan import planned
 from veil.planning.policy_class import make_space
+from veil.planning.starts import richest_table
 
 GRID = [np.array(one) / 20 for one in product(range(21), repeat=3) if sum(one) == 20]
 
@@ -107,3 +109,21 @@ def test_tables_of_a_coin_come_apart_on_samples():
     several = veil.solve(random_problem(0), memory=veil.Mixture(2), **given)
     assert several.feasible
     assert several.opacity.bits >= single.opacity.bits + 0.015  # 0.804 and 0.828 bits on exact values
+
+
+def test_a_table_is_made_feasible_as_far_as_the_time_goes():
+    """With no time it is the feasible one itself; with time a mixture with little of it."""
+    problem = random_problem(4)
+    objective = objective_of(problem, "markov")
+    safe, rng = richest_table(objective.space), np.random.default_rng(0)
+    tables = [objective.space.softmax(rng.normal(size=safe.shape)) for _ in range(12)]
+
+    def slack(table: np.ndarray) -> float:
+        return float(objective.slacks(table[None]).min())
+
+    tables = [one for one in tables if slack(one) < 0]
+    assert tables
+    for table in tables:
+        np.testing.assert_array_equal(mixed_until(slack, table, safe, Clock(0.0)), safe)
+        mended = mixed_until(slack, table, safe)
+        assert 0 <= slack(mended) < 1e-4

@@ -46,7 +46,7 @@ def test_all_strings_give_values_and_gradients(objective):
         backend = make_backend(space, Asked(objective, "exact"))
         tables = random_tables(space, np.random.default_rng(seed), 2)
         found = backend(tables, UNLIMITED)
-        values, slopes = found.bits, found.gradient
+        values, slopes = found.values, found.gradient
         for table, value, slope in zip(tables, values, slopes, strict=True):
             policy = space.policy(table)
             table_of = veil.measures.joint_table(space.problem, policy)
@@ -58,7 +58,7 @@ def test_all_strings_give_values_and_gradients(objective):
                 assert value == pytest.approx(-table_of.guess_probability, rel=0.02)
 
             def score(logits: np.ndarray, backend=backend, space=space) -> float:
-                return float(backend(space.softmax(logits)[None], UNLIMITED).bits[0])
+                return float(backend(space.softmax(logits)[None], UNLIMITED).values[0])
 
             logits = np.log(table)
             expected = central_differences(score, logits)
@@ -77,10 +77,10 @@ def test_samples_give_unbiased_values_and_gradients():
     for space in (dense, sparse):
         backend = make_sampled(space, Asked(), "asked for")
         drawn = [backend(table[None], UNLIMITED, Draw(400, seed)) for seed in range(30)]
-        check_mean(np.array([one.bits[0] for one in drawn]), exact.bits[0])
+        check_mean(np.array([one.values[0] for one in drawn]), exact.values[0])
         check_mean(np.stack([along(one.gradient[0]) for one in drawn]), along(exact.gradient[0]))
-        assert backend(table[None], UNLIMITED, Draw(4000, 1), gradient=False).bits == pytest.approx(
-            exact.bits, abs=0.05
+        assert backend(table[None], UNLIMITED, Draw(4000, 1), gradient=False).values == pytest.approx(
+            exact.values, abs=0.05
         )
 
 
@@ -145,7 +145,7 @@ def test_an_observer_who_may_be_wrong():
     problem = plain.replace(pairs=[veil.Pair("fool", belief=belief, min=0.2)])
     space = make_space(problem, "markov")
     table = random_tables(space, np.random.default_rng(2), 1)
-    values = exact_loss(make_space(plain, "markov"), belief)(table, UNLIMITED).bits
+    values = exact_loss(make_space(plain, "markov"), belief)(table, UNLIMITED).values
     policy = space.policy(table[0])
     assert values[0] == pytest.approx(veil.pair_values(problem, policy)[0].bits, abs=1e-12)
     assert veil.solve(problem, **QUICK).pairs[0].met

@@ -1,11 +1,10 @@
 """Policies without memory: stationary and time-dependent."""
 
 import numpy as np
-import pytest
 
 import veil
 from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
-from tests.seeds import in_blocks, looped
+from tests.seeds import looped
 
 
 def test_probabilities_are_kept_and_have_a_table_without_time():
@@ -28,30 +27,6 @@ def test_makers_respect_the_mask():
         np.testing.assert_array_equal(policy.probabilities[~AVAILABLE], 0)
         np.testing.assert_allclose(policy.probabilities.sum(axis=1), 1, atol=1e-15)
     assert veil.MarkovPolicy.uniform(knowing_problem()).probabilities.shape == (6, 3)
-
-
-@in_blocks(10, 10, 10)
-def test_softmax_and_logits_are_inverse_to_each_other(seed: int):
-    rng = np.random.default_rng(seed)
-    table = rng.dirichlet(np.full(4, 0.3), size=5)
-    table[0] = [0, 1, 0, 0]
-    table[1] = [0.5, 0, 0.5, 0]
-    policy = veil.MarkovPolicy(table)
-    logits = policy.logits()
-    np.testing.assert_array_equal(np.isneginf(logits), table == 0)
-    again = veil.MarkovPolicy.softmax(logits)
-    np.testing.assert_allclose(again.probabilities, table, rtol=1e-14, atol=0)
-    # The other way round parameters come back up to a constant a row.
-    theta = rng.normal(size=(5, 4))
-    back = veil.MarkovPolicy.softmax(theta).logits() - theta
-    np.testing.assert_allclose(back, np.repeat(back[:, :1], 4, axis=1), atol=1e-13)
-
-
-def test_deterministic_errors_name_state_and_action():
-    with pytest.raises(veil.InputError, match="state 'pit': action 'up' is not available"):
-        veil.MarkovPolicy.deterministic(masked_problem(), ["up", "down", "up"])
-    with pytest.raises(veil.InputError, match="state 'hall': unknown action 'ups': did you mean 'up'"):
-        veil.MarkovPolicy.deterministic(masked_problem(), ["ups", "down", "stay"])
 
 
 @looped("horizon", [0, 1, 4])

@@ -9,7 +9,7 @@ from tests.policy.masked import knowing_problem, masked_problem
 from tests.seeds import looped
 from veil.policy.files import save_table
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
-from veil.policy.memory import MemoryPolicy, memory_to_text
+from veil.policy.memory import MemoryPolicy
 
 
 def watched(horizon: int = 3, **changes) -> veil.Problem:
@@ -225,29 +225,3 @@ def test_a_memory_that_cannot_be_read_is_refused(text: str, tmp_path):
     save_table(tmp_path / "policy", f"memory {text}", np.eye(2))
     with pytest.raises(veil.errors.PolicyFileError, match="policy whose memory cannot be read"):
         veil.load_policy(tmp_path / "policy")
-
-
-def test_a_table_that_does_not_fit_its_memory_is_refused(tmp_path):
-    save_table(tmp_path / "policy", "memory " + memory_to_text(StateMemory(1)), np.eye(2))
-    with pytest.raises(veil.InputError, match="expected \\(time, state, action\\)"):
-        veil.load_policy(tmp_path / "policy")
-
-
-def test_a_damaged_file_is_refused_or_still_a_policy(tmp_path):
-    path = tmp_path / "policy"
-    MemoryPolicy.uniform(watched(1), ZoneMemory([[0], [1]])).save(path)
-    content = path.read_bytes()
-    refused = 0
-    for place in range(len(content)):
-        path.write_bytes(content[:place])
-        with pytest.raises(veil.errors.PolicyFileError):
-            veil.load_policy(path)
-        path.write_bytes(content[:place] + bytes([content[place] ^ 0x11]) + content[place + 1 :])
-        try:
-            policy = veil.load_policy(path)
-        except (veil.errors.PolicyFileError, veil.InputError):
-            refused += 1
-        else:
-            assert isinstance(policy, veil.MemoryPolicy)
-            np.testing.assert_allclose(policy.probabilities.sum(axis=-1), 1, atol=1e-9)
-    assert refused > len(content) / 2

@@ -65,7 +65,7 @@ def test_the_rows_of_a_policy_are_what_the_agent_knows():
     assert len(knowing.cell_names) == 8
     secret = veil.Holds("F s1", agent_knows=True)
     one = make_problem(ALL).replace(secret=secret)  # of the secret alone, not of the formulas
-    assert one.num_cells == 4 * 3
+    assert one.num_cells == 4 * 2
     both = make_problem([veil.Probability("G !s2", 0.1, agent_knows=True)]).replace(secret=secret)
     assert both.num_cells == 4 * len(both.secret_table.memory_names)
     assert both.knows_all

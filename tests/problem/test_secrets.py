@@ -13,7 +13,7 @@ from veil.formats.scenario.load import read_scenario
 from veil.formats.scenario.toml import to_toml
 from veil.problem.fingerprint import fingerprint
 from veil.problem.secrets import Key, Secret, SecretTable, States
-from veil.problem.secrets.registry import SECRETS, _check
+from veil.problem.secrets.registry import SECRETS
 
 CLASSES = (veil.LastState, veil.InitialState, veil.StateAt, veil.Automaton, veil.AutomatonState, veil.Holds, veil.Visited,
            veil.FirstReached, veil.Trajectory, veil.WhichModel, veil.StateNow)  # fmt: skip
@@ -114,16 +114,16 @@ def test_an_entry_must_be_a_secret_with_forms_that_a_file_can_hold():
         Literal["a", "b"],
         list[Annotated[tuple[str, int], "x"]],
     )
-    assert _check(with_keys(*good)) is None
+    assert SECRETS.check(with_keys(*good)) is None
     for bad in (object, dict[int, str], list[object], set[str], Literal[3], Annotated[str, 3], str | None, 7):
-        words = _check(with_keys(str, bad))
+        words = SECRETS.check(with_keys(str, bad))
         assert words is not None
         assert words.startswith("key 'key1' has the form")
     for entry in (LastStateLike(), int, None):
-        assert _check(entry) == "expected a subclass of veil.problem.secrets.Secret"
+        assert SECRETS.check(entry) == "expected a subclass of veil.problem.secrets.Secret"
     nameless = type("Nameless", (Secret,), {})
-    assert "kind" in str(_check(nameless))
-    assert "keys" in str(_check(type("Keyless", (Secret,), {"kind": "x", "keys": ("a",)})))
+    assert "kind" in str(SECRETS.check(nameless))
+    assert "keys" in str(SECRETS.check(type("Keyless", (Secret,), {"kind": "x", "keys": ("a",)})))
 
 
 class LastStateLike:

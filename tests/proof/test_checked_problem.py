@@ -77,9 +77,11 @@ def test_with_a_delay_a_move_shows_the_state_that_it_leaves(seed: int):
         for event, shown in enumerate(exact.emissions[0][x])
     }
     assert found == pytest.approx(expected)
-    position, event, chance = late.shown(np.array([2, 0]))
-    assert (position.tolist(), event.tolist()) == ([0, 0, 1, 1], [0, 1, 0, 1])
-    assert chance.tolist() == [float(number) for x in (2, 0) for number in problem.observer.emissions[x]]
+    last = late.at(problem.horizon + 1)
+    assert late.steps == problem.horizon + 1
+    assert (last.row.tolist(), last.target.tolist()) == ([0, 0, 2, 2, 4, 4], [0, 0, 1, 1, 2, 2])
+    assert last.events[0].tolist() == [0, 1] * 3
+    assert last.chance.tolist() == [float(number) for x in range(3) for number in problem.observer.emissions[x]]
     assert late.terms == max(int(np.bincount(step.row).max()), 2)
 
 

@@ -171,7 +171,7 @@ def test_lies_about_it_are_refused_by_both_verifiers(problem: veil.Problem, hone
         ((every, replace(every, delay=1, upper=late.upper)), "is claimed"),
         ((every, cheap), "sum to more than one"),
         ((every, replace(late, costs=point)), "excludes something"),
-        ((every, replace(late, multiplier=-1.0)), "expected 0 or more"),
+        ((every, replace(late, multiplier=-1.0)), "expected a finite number, 0 or more"),
         ((replace(late, delay=0), late), "is claimed"),  # a rule for these agents is none for all policies
     ):
         wrong = dressed(replace(honest, bounds=bounds, best_known=None))

@@ -4,12 +4,12 @@ import numpy as np
 
 import veil
 from veil.common.clock import Clock
-from veil.proof.observers import Asked, best_observer
+from veil.proof.observers import Asked, best_observers
 
 
 def observer_of(problem: veil.Problem, clock: Clock, **given):
     values = {"bounds": (None,), "values": None, "gap": 1e-3, "memory_bytes": 2**30} | given
-    return best_observer(problem, Asked(**values), clock, None)
+    return best_observers(problem, Asked(**values), clock)
 
 
 def test_with_no_time_there_is_a_bound():

@@ -66,8 +66,8 @@ def test_the_slope(policy: veil.MarkovPolicy):
     change = np.random.default_rng(7).normal(size=table.shape)
     change -= change.mean(axis=-1, keepdims=True)
     found = backend(table, UNLIMITED)
-    value, slope = found.bits, found.gradient
-    ahead, behind = (backend(table + sign * step * change, UNLIMITED).bits[0] for sign in (1, -1))
+    value, slope = found.values, found.gradient
+    ahead, behind = (backend(table + sign * step * change, UNLIMITED).values[0] for sign in (1, -1))
     assert value[0] == pytest.approx(literal_bits(unseen, policy, first_readings(unseen)), abs=1e-12)
     assert np.vdot(slope, change) == pytest.approx((ahead - behind) / (2 * step), rel=1e-6)
 

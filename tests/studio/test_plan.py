@@ -95,7 +95,7 @@ def test_a_frontier_cut_off_by_its_limit_says_what_is_missing(open_studio: OpenS
     found = len(studio.runs.get("1").summary()["points"])
     assert found < 10, "the curve was complete before its limit"
     expect(run.locator(".note").first).to_contain_text(f"{found} of 10 points")
-    expect(run.locator(".told")).to_contain_text(f"{10 - found} of 10 points are missing: give it more time")
+    expect(run.locator(".told")).to_contain_text(f"{10 - found} of 10 points missing: give it more time")
 
 
 @pytest.mark.slow

@@ -33,8 +33,12 @@ def test_a_run_finds_what_the_library_finds(client: Client, studio: Studio):
     known = veil.solve(problem, starts=2, iterations=12)
     assert known.certificate is not None
     assert (found["state"], found["status"]) == ("done", known.status.name)
-    assert (found["bits"], found["return"], found["threshold"]) == (known.opacity.bits, known.expected_return, 0.8)
-    assert (found["lower"], found["upper"]) == (known.certificate.lower, known.certificate.upper)
+    assert (found["bits"], found["expected_return"], found["threshold"]) == (
+        known.opacity.bits,
+        known.expected_return,
+        0.8,
+    )
+    assert (found["proven_lower"], found["proven_upper"]) == (known.certificate.lower, known.certificate.upper)
     assert found["moments"]
     assert all(before[0] <= after[0] for before, after in zip(found["moments"], found["moments"][1:], strict=False))
     result = studio.runs.get(name).result

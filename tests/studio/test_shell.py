@@ -119,7 +119,7 @@ def test_an_open_page_goes_on_after_a_restart_and_a_new_link(chromium: Browser, 
         expect(page.locator("#notice")).to_contain_text("does not answer")
         page.locator("#pane-draw textarea").fill("typed = 1")
         with serving(folder) as address:
-            expect(page.locator("#notice")).to_contain_text("started again")
+            expect(page.locator("#notice")).to_contain_text("was restarted")
             assert Studio(folder).scenario == veil.gallery.scenario_text("two-rooms")
             context.new_page().goto(address)
             expect(page.locator("#notice")).to_be_empty()

@@ -200,8 +200,8 @@ def test_what_a_time_limit_decides_is_told_and_is_no_difference(tmp_path: Path):
     folders = [tmp_path / "short", tmp_path / "long"]
     for told, code in (
         (["table", folders[0]], 0),
-        (["diff", *folders], 0),
-        (["diff", *folders, "--columns", "seconds"], 1),
+        (["table", *folders], 0),
+        (["table", *folders, "--columns", "seconds"], 1),
     ):
         done = command("study", *told)
         assert done.code == code, done.err

@@ -6,14 +6,13 @@ import typer
 
 from ..common.settings import settings
 from ..tradeoffs.options import CompareOptions
-from .options import with_changes, with_options
+from .options import Further, with_options
 from .progress import QuietOption, reported
-from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
+from .shared import INTERRUPTED, SOLVED, JsonOption, ScenarioArgument, open_scenario, print_json, stop
+from .solve import endings_keep_the_best
 
 
-@guarded
 @with_options(CompareOptions)
-@with_changes
 def compare(
     scenario: ScenarioArgument,
     classes: Annotated[
@@ -34,27 +33,28 @@ def compare(
 
     Of the scenario's table [solve] it uses seed, time_limit and certificate.
 
-    Exit codes: 0 a table, 2 bad input, 3 infeasible.
+    Exit codes: 0 a table, 2 bad input, 3 infeasible, 130 interrupted (the classes so far are shown).
 
     Example: veil compare patrol.toml --classes markov,timed --time-limit 60
     """
     from .. import compare as table
 
-    opened = open_scenario(scenario, changes)
+    more = Further("compare", changes, table)
+    opened = open_scenario(scenario, more.changes)
     known = settings(CompareOptions)
     chosen = {name: value for name, value in opened.settings.items() if name in known}
-    chosen |= {name: value for name, value in options.items() if value is not None}
+    chosen |= more.of(table) | {name: value for name, value in options.items() if value is not None}
     if classes is not None:
         from ..policy.memories.words import memory_of
 
         chosen["memories"] = tuple(memory_of(name.strip()) for name in classes.split(","))
-    with reported(quiet=quiet):
+    with reported(quiet=quiet), endings_keep_the_best():
         found = table(opened.problem, **chosen)
     if as_json:
         print_json(_document(found))
     else:
         print(found.summary())
-    stop(SOLVED)
+    stop(INTERRUPTED if any(row.status.name == "INTERRUPTED" for row in found.rows) else SOLVED)
 
 
 def _document(found: Any) -> dict[str, object]:

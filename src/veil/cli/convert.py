@@ -4,12 +4,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .shared import GALLERY, check_free, open_model, open_policy, open_scenario, problem_of_model
-
-if TYPE_CHECKING:
-    from ..formats.imported import Imported
+from .shared import GALLERY, OpenedModel, check_free, open_model, open_policy, open_scenario
 
 _HORIZON = 10  # decisions of a scenario made from a model file, unless --set horizon= gives another number
 
@@ -22,16 +18,7 @@ class Converted:
     notes: tuple[str, ...] = ()
 
 
-def convert_file(
-    source: str,
-    target: Path,
-    *,
-    secret: str | None,
-    changes: Sequence[str],
-    scenario: str | None,
-    options: list[str] | None,
-    force: bool,
-) -> Converted:
+def convert_file(source: str, target: Path, *, changes: Sequence[str], scenario: str | None, force: bool) -> Converted:
     """Convert one file into another; see `veil convert`.
 
     **Raises:** `InputError` where no format has the extension, or something that is needed is not given.
@@ -54,15 +41,17 @@ def convert_file(
         notes = Imported(problem.model, problem.observer, problem.name).save(target)
         left = [f"{len(problem.models) - 1} of {len(problem.models)} models"] if len(problem.models) > 1 else []
         return Converted(repr(problem), (*notes, f"left out: {', '.join([*left, 'secret and horizon'])}"))
-    found = open_model(source, options)
+    opened = open_model(source, changes)
     if not can("write_problem", target):
-        return Converted(found.summary(), found.save(target))
-    if found.grid is not None and target.suffix.lower() in FORMATS.get("scenario").suffixes:
-        return _write_grid(found, source, target, secret, changes)
-    if secret is None and found.secret is None:
-        raise InputError(source, ["a scenario needs a secret: give --secret, such as --secret 'state=vault'"])
-    problem_of_model(found, secret, changes, Path(source).stem, _HORIZON).save(target)
-    return Converted(found.summary())
+        if opened.changes or opened.secret is not None:
+            raise InputError("--set", [f"{target.name} holds a model alone, only file.NAME can be set"])
+        return Converted(opened.model.summary(), opened.model.save(target))
+    if opened.model.grid is not None and target.suffix.lower() in FORMATS.get("scenario").suffixes:
+        return _write_grid(opened, source, target)
+    if opened.secret is None and opened.model.secret is None:
+        raise InputError(source, ["a scenario needs a secret: give one, such as --set secret='state=vault'"])
+    opened.problem(_HORIZON, Path(source).stem).save(target)
+    return Converted(opened.model.summary())
 
 
 def _is_model(source: str) -> bool:
@@ -72,7 +61,7 @@ def _is_model(source: str) -> bool:
     return os.path.isfile(source) and can("read_model", source)
 
 
-def _write_grid(found: "Imported", source: str, target: Path, secret: str | None, changes: Sequence[str]) -> Converted:
+def _write_grid(opened: OpenedModel, source: str, target: Path) -> Converted:
     """A grid as a scenario with its drawing, which has the zones and, with `--set`, sensors and all other keys."""
     from ..common.errors import InputError
     from ..formats.scenario.changes import read_change
@@ -80,13 +69,14 @@ def _write_grid(found: "Imported", source: str, target: Path, secret: str | None
     from ..formats.scenario.load import read_scenario
     from ..formats.text import write_file
 
+    found = opened.model
     assert found.grid is not None
-    if secret is None and found.secret is None:
-        zones = ", ".join(found.labels) or "there are none: give --option zones=…"
-        raise InputError(source, [f"a scenario needs a secret: give --secret with a zone ({zones}) or an expression"])
+    if opened.secret is None and found.secret is None:
+        zones = ", ".join(found.labels) or "there are none: give --set file.zones=…"
+        raise InputError(source, [f"a scenario needs a secret: --set secret= a zone ({zones}) or an expression"])
     story = [f"From {Path(source).name}: {found.grid!r}.", *found.notes]
-    table = found.secret_table(secret)
-    text = grid_scenario(found.grid, target.stem, _HORIZON, table, list(map(read_change, changes)), story)
+    table = found.secret_table(opened.secret)
+    text = grid_scenario(found.grid, target.stem, _HORIZON, table, list(map(read_change, opened.changes)), story)
     read_scenario(text, source=str(target), folder=target.parent)  # which refuses what does not fit together
     write_file(target, text)
     return Converted(found.summary())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .shared import JsonOption, guarded, print_json, print_table
+from .shared import JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
     from ..planning.solution import Solution
@@ -22,7 +22,6 @@ _SEARCHES: dict[str, dict[str, Any]] = {
 }
 
 
-@guarded
 def demo(
     output: Annotated[
         Path,
@@ -36,7 +35,10 @@ def demo(
     """
     from .. import __version__
     from ..formats.results.document import encoded
+    from ..formats.results.folder import check_writable
 
+    for name in ("paper", "night-shift"):
+        check_writable(output / name)
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         print(f"veil {__version__}")
         found = {"paper": _paper(output / "paper"), "night-shift": _floor(output / "night-shift")}
@@ -61,6 +63,7 @@ def _paper(folder: Path) -> "tuple[Path, Solution]":
     problem = veil.gallery.load("paper-last-state")
     print(
         "\n1. The paper's grid: a robot hides whether it ends on a marked cell (?). Ten decisions, return at least 0.3.\n"
+        "S: start; G: goals, which pay; b, r, y, g: the ranges of four sensors, each of which the observer receives.\n"
     )
     print(_drawing("paper-last-state"))
     rows, solutions = list[tuple[str, ...]]([_PAPER]), list["Solution"]()
@@ -70,7 +73,7 @@ def _paper(folder: Path) -> "tuple[Path, Solution]":
     for name, settings in _SEARCHES.items():
         print(f"solving: {name} …", flush=True)
         begin = time.perf_counter()
-        solution = veil.solve(problem, progress=False, **settings)
+        solution = _kept(veil.solve(problem, progress=False, **settings))
         seconds = time.perf_counter() - begin
         assert solution.certificate is not None
         bits, bound = f"{solution.opacity.bits:.4f}", f"{solution.certificate.upper:.4f}"
@@ -99,16 +102,23 @@ def _floor(folder: Path) -> "tuple[Path, Solution]":
 
     problem = veil.gallery.load("night-shift")
     size = f"{problem.num_states} cells, T = {problem.horizon}"
-    print(f"\n2. An office floor, {size}: a guard hides whether the shift ends in the vault (v).\n")
+    print(f"\n2. An office floor, {size}: a guard hides whether the shift ends in the vault (v).")
+    print("S: start; G: control points, which pay; #: walls. Four cameras watch the corridor and the vault.\n")
     print(_drawing("night-shift"))
     print(f"solving: time-dependent policy, {_FLOOR_SECONDS:g} s, and its proof, {_PROOF_SECONDS:g} s …", flush=True)
-    solution = veil.solve(
-        problem, memory="timed", time_limit=_FLOOR_SECONDS, certificate_time_limit=_PROOF_SECONDS, progress=False
-    )
+    limits: dict[str, Any] = {"time_limit": _FLOOR_SECONDS, "certificate_time_limit": _PROOF_SECONDS}
+    solution = _kept(veil.solve(problem, memory="timed", progress=False, **limits))
     print(f"\n{solution.summary()}")
     solution.save(folder, scenario="gallery:night-shift")
     write_report(folder / "report.html", problem, solution)
     return folder / "report.html", solution
+
+
+def _kept(solution: "Solution") -> "Solution":
+    """The answer; Ctrl-C, which ends a search with the best policy so far, ends the demo."""
+    if solution.certificate is None:
+        raise KeyboardInterrupt
+    return solution
 
 
 def _drawing(name: str) -> str:

@@ -1,21 +1,24 @@
 """`veil fit` and `veil audit`: a model, sensor rates or a policy from recorded runs; what these tell without a model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Further, with_changes
+from .options import Further
 from .shared import (
     JsonOption,
     TimeLimitOption,
+    check_output,
     complete_scenario,
-    guarded,
     open_policy,
     open_scenario,
     print_json,
     write_text,
 )
+
+if TYPE_CHECKING:
+    from ..problem.secrets.last_state import LastState
 
 LogsArgument = Annotated[
     str,
@@ -31,19 +34,17 @@ ColumnsOption = Annotated[
 ]
 
 
-@guarded
-@with_changes
 def fit(
-    logs: LogsArgument,
-    scenario: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCENARIO",
-            help="The scenario of the runs, for everything that is not estimated.",
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SCENARIO] LOGS",
+            help="The scenario of the runs, for everything that is not estimated; recorded runs: a .csv, .jsonl or .json"
+            " file.",
             show_default=False,
             autocompletion=complete_scenario,
         ),
-    ] = None,
+    ],
     what: Annotated[
         str | None,
         typer.Option(
@@ -53,13 +54,6 @@ def fit(
     policy: Annotated[
         str | None,
         typer.Option(metavar="POLICY", help="The policy, if it is not estimated.", show_default="uniform"),
-    ] = None,
-    secret: Annotated[
-        str | None,
-        typer.Option(
-            help="Without a scenario: the last states that are secret, separated by commas.",
-            show_default="the labels, or each last state",
-        ),
     ] = None,
     columns: ColumnsOption = None,
     time_limit: TimeLimitOption = 60.0,
@@ -77,18 +71,22 @@ def fit(
     The folder gets scenario.toml and policy.safetensors, which the other commands read, and fit.json with every interval.
 
     --set fit.NAME=VALUE gives further options of veil.fit: prior (pseudo-counts of each probability), confidence, seed, and
-    draws (for the interval of the opacity).
+    draws (for the interval of the opacity). Without a scenario, fit.secret names the last states that are secret, separated by
+    commas.
 
-    Example: veil fit runs.csv --scenario patrol.toml --what sensors,policy -o fitted
+    Example: veil fit patrol.toml runs.csv --what sensors,policy -o fitted
     """
-    from .. import LastState
     from .. import fit as estimate
     from ..common.errors import InputError
     from ..learning.fitted import POLICY, SCENARIO, check_folder
 
-    more = Further("fit", changes, estimate)
+    more = Further("fit", changes, estimate, last_states)
+    if len(places) > 2:
+        raise InputError("fit", [f"found {len(places)} arguments, expected SCENARIO LOGS, or LOGS alone"])
+    scenario, logs = places[0] if len(places) > 1 else None, places[-1]
     if scenario is None and (more.changes or policy is not None):
-        raise InputError("--policy" if policy is not None else "--set", ["it needs --scenario SCENARIO"])
+        where = "--policy" if policy is not None else "--set"
+        raise InputError(where, ["it needs a scenario: veil fit SCENARIO LOGS"])
     if output is not None:
         check_folder(output)
     problem = None if scenario is None else open_scenario(scenario, more.changes).problem
@@ -97,7 +95,7 @@ def fit(
         problem,
         None if what is None else [word.strip() for word in what.split(",")],
         policy=None if problem is None or policy is None else open_policy(problem, policy),
-        secret=None if secret is None else LastState([name.strip() for name in secret.split(",")]),
+        secret=last_states(**more.of(last_states)),
         columns=_columns(columns),
         **{"time_limit": time_limit, **more.of(estimate)},
     )
@@ -109,6 +107,13 @@ def fit(
     print(found.summary())
     if output is not None:
         print(f"written to {output}: measure it with veil measure {output / SCENARIO} {output / POLICY}")
+
+
+def last_states(*, secret: str | None = None) -> "LastState | None":
+    """The secret of `--set fit.secret=`: names of states, separated by commas."""
+    from .. import LastState
+
+    return None if secret is None else LastState([name.strip() for name in str(secret).split(",")])
 
 
 def _columns(text: str | None) -> dict[str, str] | None:
@@ -126,8 +131,6 @@ def _columns(text: str | None) -> dict[str, str] | None:
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
-@guarded
-@with_changes
 def audit(
     logs: LogsArgument,
     labels: Annotated[
@@ -162,6 +165,7 @@ def audit(
     from ..formats.documents import json_text
     from ..learning.audit import audit_logs
 
+    check_output(output)
     more = Further("audit", changes, audit_logs)
     if more.changes:
         raise InputError("--set", ["there is no scenario here: only audit.NAME=VALUE"])

@@ -9,21 +9,20 @@ import typer
 from .compare import compare
 from .demo import demo
 from .fit import audit, fit
-from .inspect import inspect
 from .measure import measure
 from .models import convert, new
-from .observe import observe, simulate
-from .options import Command
-from .prove import certify, verify
-from .queries import queries
+from .options import Command, Commands, prepared
 from .report import report
 from .show import show
+from .simulate import simulate
 from .solve import frontier, solve
 from .studio import studio
 from .study import studies
+from .verify import verify
 
 app = typer.Typer(
     name="veil",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -36,26 +35,22 @@ app = typer.Typer(
 _COMMANDS: dict[Callable[..., None], str] = {
     demo: "Solve, prove and report two problems, in under a minute.",
     new: "Write a scenario file to start from.",
-    inspect: "Describe a scenario: size, returns, methods that fit.",
+    show: "Describe a scenario; list the gallery, formats and more.",
     solve: "Find the policy that hides the most.",
     frontier: "Find the most that can be hidden for each return.",
     compare: "Compare policy classes: bits, return, time, proven bound.",
-    queries: "Bound what an observer that chooses its queries learns.",
     report: "Write an HTML page about a result or a study, and figures.",
     studio: "Draw, plan, look and play on a page in the browser.",
-    measure: "Measure what a policy hides, leaks and earns.",
-    observe: "Track the observer's belief as observations arrive.",
-    simulate: "Simulate a policy.",
+    measure: "Measure what a policy hides, leaks and earns; prove it, attack it.",
+    simulate: "Simulate a policy, or track the belief of its observer.",
     fit: "Estimate a model, sensors or a policy from logs.",
     audit: "Bound what observations leak, from samples alone.",
-    certify: "Prove how good a policy is.",
     verify: "Check a certificate.",
     convert: "Convert models and policies between formats.",
-    show: "Show the gallery, formats, schemas, formulas, the installation.",
 }
 
 for _command, _line in _COMMANDS.items():
-    app.command(short_help=_line, cls=Command)(_command)
+    app.command(short_help=_line, cls=Command)(prepared(_command))
 app.add_typer(studies, name="study", short_help="Run many scenarios and settings, on all cores or a cluster.")
 
 

@@ -2,11 +2,14 @@
 
 import contextlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from .options import Further, with_changes
+from ..planning.options import Evaluation
+from .options import Further
+from .progress import QuietOption, reported
 from .shared import (
     GATE_MISSED,
     SOLVED,
@@ -16,13 +19,12 @@ from .shared import (
     MinOpacityOption,
     Opened,
     PairOption,
-    ReadOption,
     SeedOption,
     TimeLimitOption,
+    check_output,
     complete_policy,
     complete_scenario,
     event_text,
-    guarded,
     is_model_file,
     is_result,
     open_model,
@@ -31,18 +33,21 @@ from .shared import (
     print_facts,
     print_json,
     print_table,
-    problem_of_model,
     stop,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
+    from ..measure.attack_result import Attack
     from ..measure.measures import Quantities
     from ..measure.result import Opacity
     from ..policy.policy import Policy
     from ..problem.observer import Observer
     from ..problem.problem import Problem
+    from ..proof.certificate import Certificate
 
 _MOST_GAIN_BYTES = 2**24
 _MOST_LISTED = 2**24  # numbers of a joint table that is listed: 128 MiB
@@ -52,8 +57,6 @@ _TOP = 5  # worst sequences that are listed
 By = Literal["leaked_bits", "gain_bits", "posterior"]
 
 
-@guarded
-@with_changes
 def measure(
     scenario: Annotated[
         str,
@@ -67,21 +70,14 @@ def measure(
     policy: Annotated[
         str | None,
         typer.Argument(
-            metavar="[POLICY]",
+            metavar="POLICY",
             help="A policy file, a result folder, or the word uniform.",
             show_default="uniform, or that of the result folder",
             autocompletion=complete_policy,
         ),
     ] = None,
     pair: PairOption = "own",
-    method: Annotated[
-        Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
-    ] = "auto",
-    secret: Annotated[
-        str | None,
-        typer.Option(help="For a model file without a secret: an expression for the last states that are secret."),
-    ] = None,
-    option: ReadOption = None,
+    method: Annotated[Evaluation, typer.Option(help="How to compute the opacity.")] = "auto",
     seed: SeedOption = 0,
     time_limit: TimeLimitOption = None,
     details: Annotated[
@@ -94,8 +90,20 @@ def measure(
     attacked: Annotated[
         bool, typer.Option("--attack", help="Also run the best attack on the secret against simulated runs.")
     ] = False,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also prove a lower bound on what the policy hides and an upper bound over all policies with the same"
+            " threshold, and write the certificate to this file; its arrays go in a second file beside it.",
+            show_default=False,
+        ),
+    ] = None,
+    proof_time_limit: Annotated[
+        float, typer.Option("--proof-time-limit", min=0, help="Time limit of the proof in seconds.")
+    ] = 60.0,
     min_opacity: MinOpacityOption = None,
     max_leakage: MaxLeakageOption = None,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
@@ -103,18 +111,21 @@ def measure(
     """Measure what a policy hides, what it leaks, and its return.
 
     A model file must declare an observer and a secret, such as a PRISM program with observable and secret variables, and
-    needs a horizon.
+    needs a horizon: --set horizon=4. --set secret= gives an expression for the last states that are secret.
 
     --set measure.NAME=VALUE gives the options of veil.opacity and, with --details, of veil.measures.quantities, such as
     measure.width, sequences, workers, top and orders; besides them measure.by, the order of the worst sequences (leaked_bits,
     gain_bits or posterior), and measure.gain, a CSV file with a row of gains for each action of the observer. --set
     attack.NAME=VALUE gives those of veil.attack: episodes, bins, traces, and believes, the policy that the observer assumes.
+    --set certify.gap=BITS ends the proof when its bounds are this close. `veil verify` checks the certificate.
 
     Exit codes: 0 measured, 2 bad input, 7 a limit of --min-opacity or --max-leakage is missed.
 
     Example: veil measure patrol.toml patrol-result --details
 
     Example: veil measure voting.pm --set horizon=4
+
+    Example: veil measure patrol.toml uniform --certificate proof.json
     """
     from .. import attack as play
     from .. import expected_return, opacity
@@ -125,26 +136,26 @@ def measure(
     from ..measure.given_secret import shown_return_given_secret
     from ..measure.measures import quantities
     from ..measure.pairs import pair_values
+    from ..proof.certify import certify
     from ..proof.feasibility import proven_others, reaches_threshold
-    from .attack import assumed, attack_document, print_attack
 
+    check_output(certificate)
     more = Further("measure", changes, opacity, pair_values, quantities, listing)
     against = Further("attack", more.changes, play, assumed)
-    changes = against.changes
-    opened = open_measured(scenario, changes, secret, option)
+    proving = Further("certify", against.changes, certify)
+    opened = open_measured(scenario, proving.changes)
     problem = opened.problem
     acting = open_policy(problem, policy or (scenario if is_result(scenario) else "uniform"))
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
     asked: dict[str, Any] = {"method": method, "seed": seed}
     hidden = opacity(problem, acting, **asked | {"pair": pair, "time_limit": first} | more.of(opacity))
     earned, others = expected_return(problem, acting), proven_others(problem, acting)
-    rest = None if time_limit is None else clock.left
-    asked["time_limit"] = rest
+    asked["time_limit"] = None if time_limit is None else clock.left
     pairs = pair_values(problem, acting, **asked | more.of(pair_values))
     given = shown_return_given_secret(problem, acting, pair)
     limits = gates(hidden, min_opacity, max_leakage)
     document: Document = {
-        "problem": problem_document(problem, opened.source, changes),
+        "problem": problem_document(problem, opened.source, proving.changes),
         "policy": acting.describe(),
         "pair": pair,
         "opacity": encoded(hidden),
@@ -157,43 +168,50 @@ def measure(
         document["constraints"] = [encoded(one) for one in others]
     if pairs:
         document["pairs"] = [encoded(one) for one in pairs]
-    found, shown = None, listing(**more.of(listing))
-    each = problem.only(pair).secret_table.each
-    if details and each is not None:  # quantities and guesses are about one value
-        document["details"] = _details_of_times(problem, acting, pair, each.weights.tolist())
-    elif details:
-        own: dict[str, Any] = {"seed": seed, "pair": pair, "top": _TOP, "time_limit": time_limit} | more.of(quantities)
-        if shown.gain is not None:
-            own["gain"] = read_gain(shown.gain)
-        found = quantities(problem, acting, **own)
-        watching = problem.only(pair).observer
-        document["details"] = _details(problem, acting, pair, found, shown.by)
-        document["details"]["recommendations"] = _recommendations(watching, document["details"], found, shown.by)
-    attacked_runs = None
+    facts = [one.fact() for one in (*others, *pairs)]
+    print_parts = [lambda: _show_measured(document, hidden, facts, None if given is None else given.fact())]
+    own: dict[str, Any] = {"seed": seed, "pair": pair, "time_limit": time_limit}
+    if details:
+        document["details"], show = _detailed(problem, acting, own, more, listing(**more.of(listing)))
+        print_parts.append(show)
     if attacked:
         believed = assumed(**against.of(assumed))
-        own = {"seed": seed, "pair": pair, "traces": 0, "time_limit": time_limit} | against.of(play)
         own["observer_believes"] = None if believed is None else open_policy(problem, believed)
-        attacked_runs = play(problem, acting, **own)
-        document["attack"] = attack_document(attacked_runs)
+        own = {"traces": 0} | own | against.of(play)
+        runs = play(problem, acting, **own)
+        document["attack"] = _attack_document(runs)
+        print_parts += [print, lambda: _print_attack(runs)]
+    if certificate is not None:
+        goal = opened.settings.get("goal", "opaque")
+        aim = {"goal": goal, "hide": _to_hide(opened, pair, goal), "time_limit": proof_time_limit}
+        with reported(quiet=quiet or as_json) as progress:
+            proof = certify(problem, acting, progress=progress, **aim | proving.of(certify))
+        proof.save(certificate)
+        document["certificate"] = _proof_document(proof, certificate)
+        print_parts.append(lambda: print(f"\n{proof.summary()}\nwritten to {certificate}"))
     if limits:
         document["gates"] = [one.document() for one in limits]
+        print_parts.append(lambda: print("\n".join(one.text for one in limits)))
     if as_json:
         print_json(document)
     else:
-        facts = [one.fact() for one in (*others, *pairs)]
-        _show_measured(document, hidden, facts, None if given is None else given.fact())
-        if details and each is not None:
-            _show_details_of_times(document["details"])
-        if found is not None:
-            source = "sensor" if problem.only(pair).observer.sensors else "observation"
-            _show_details(document["details"], found, shown.by, source)
-        if attacked_runs is not None:
-            print()
-            print_attack(attacked_runs)
-        for one in limits:
-            print(one.text)
+        for show in print_parts:
+            show()
     stop(SOLVED if all(one.met for one in limits) else GATE_MISSED)
+
+
+def _to_hide(opened: Opened, pair: str, goal: str) -> str:
+    """The pairs that a certificate is about: the one that is measured, or those that the scenario hides."""
+    from ..problem.pairs import OWN
+
+    return opened.settings.get("hide", OWN) if goal == "opaque" and pair == OWN else pair
+
+
+def _proof_document(proof: "Certificate", path: Path) -> Document:
+    from ..formats.results.document import certificate_document
+
+    names = ("feasible", "threshold", "best_known", "class_gap", "solver_gap", "price")
+    return certificate_document(proof) | {"file": str(path)} | {name: getattr(proof, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -213,17 +231,11 @@ def listing(*, by: By = "leaked_bits", gain: str | None = None) -> Listing:
     return Listing(by, gain)
 
 
-def open_measured(
-    text: str, changes: tuple[str, ...], secret: str | None = None, options: list[str] | None = None
-) -> Opened:
+def open_measured(text: str, changes: tuple[str, ...]) -> Opened:
     """The problem of a scenario, or of a model file that has an observer and a secret, with the horizon of `changes`."""
-    from ..common.errors import InputError
-
     if not is_model_file(text):
-        if secret is not None or options:
-            raise InputError(text, ["--secret and --option are for model files: edit the scenario instead"])
         return open_scenario(text, changes)
-    return Opened(problem_of_model(open_model(text, options), secret, changes), text, changes=changes)
+    return Opened(open_model(text, changes).problem(), text, changes=changes)
 
 
 def read_gain(path: str) -> "np.ndarray":
@@ -239,6 +251,26 @@ def read_gain(path: str) -> "np.ndarray":
         raise ModelFileError(path, f"{error}: expected rows of numbers separated by commas") from None
 
 
+def _detailed(
+    problem: "Problem", acting: "Policy", asked: dict[str, Any], more: Further, shown: Listing
+) -> tuple[Document, "Callable[[], None]"]:
+    """Every quantity beside the opacity, as a document, and how to print it."""
+    from ..measure.measures import quantities
+
+    watched = problem.only(asked["pair"])
+    if watched.secret_table.each is not None:  # quantities and guesses are about one value
+        times = _details_of_times(problem, acting, asked["pair"], watched.secret_table.each.weights.tolist())
+        return times, lambda: _show_details_of_times(times)
+    given: dict[str, Any] = {"top": _TOP} | asked | more.of(quantities)
+    if shown.gain is not None:
+        given["gain"] = read_gain(shown.gain)
+    found = quantities(problem, acting, **given)
+    document = _details(problem, acting, asked["pair"], found, shown.by)
+    document["recommendations"] = _recommendations(watched.observer, document, found, shown.by)
+    source = "sensor" if watched.observer.sensors else "observation"
+    return document, lambda: _show_details(document, found, shown.by, source)
+
+
 def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities", by: By) -> Document:
     from ..common.errors import TooLargeError
     from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
@@ -246,10 +278,6 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
 
     document: Document = {
         "quantities": found.document(),
-        "guess_probability": found.guess_probability.posterior,
-        "prior_guess_probability": found.guess_probability.prior,
-        "min_entropy_leakage_bits": found.min_entropy_leakage_bits,
-        "guessing_entropy": found.guessing_entropy.posterior,
         "revealing": [vars(one) for one in found.worst[by]],
     }
     sure = find_sure(problem, policy, _SURE_SECONDS, pair)
@@ -262,10 +290,6 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
     with contextlib.suppress(TooLargeError):  # few sequences, yet too long to keep
         table = joint_table(problem, policy, pair=pair)
         document |= {
-            "guess_probability": table.guess_probability,
-            "prior_guess_probability": table.prior_guess_probability,
-            "min_entropy_leakage_bits": table.min_entropy_leakage_bits,
-            "guessing_entropy": table.guessing_entropy,
             "revealing": [vars(one) for one in table.revealing(len(found.worst[by]), by=by)],
             "asymmetric_bits": {name: table.asymmetric_bits(name) for name in table.secret_values},
             "probability_surer_than_90": table.probability_surer(0.9),
@@ -383,3 +407,33 @@ def _show_details(document: Document, found: "Quantities", by: By, source: str) 
 
 def _with_error(value: float, error: float) -> str:
     return f"{value:.6g} ± {error:.2g}" if error else f"{value:.6g}"
+
+
+def assumed(*, believes: str | None = None) -> str | None:
+    """The policy that the observer assumes; None for the true one."""
+    return believes
+
+
+def _print_attack(found: "Attack") -> None:
+    """How often the attack was right, its calibration, and the runs that are to be shown in full."""
+    print(found.summary())
+    if found.calibration:
+        rows = [[f"{one.low:.2f} … {one.high:.2f}", one.count, one.claimed, one.achieved] for one in found.calibration]
+        print_table(["claimed confidence", "runs", "claimed", "achieved"], rows)
+    for number, trace in enumerate(found.traces):
+        rows = [
+            [event_text(event), *map(float, row)]
+            for event, row in zip(trace.observations, trace.posterior[-len(trace.observations) :], strict=False)
+        ]
+        print_table(["observation", *found.secret_values], rows, title=f"run {number}: truth {trace.truth}")
+
+
+def _attack_document(found: "Attack") -> dict[str, object]:
+    """The numbers of an attack, as `--json` prints them."""
+    from dataclasses import asdict
+
+    from ..formats.results.document import encoded
+
+    document = asdict(found) | {"opacity": encoded(found.opacity)}
+    names = ("error", "cross_entropy_bits", "exact_cross_entropy_bits", "expected_calibration_error")
+    return document | {name: getattr(found, name) for name in names}

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from .convert import convert_file
-from .options import with_changes
-from .shared import JsonOption, ReadOption, guarded, print_json, write_text
+from .shared import JsonOption, print_json, write_text
 
 _STUDY = "study"
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
@@ -19,11 +18,10 @@ def _complete_origin(incomplete: str) -> list[str]:
     return [name for name in (*gallery.STARTERS, _STUDY, *gallery.names()) if name.startswith(incomplete)]
 
 
-@guarded
 def new(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Name of the scenario; the file is NAME.toml.", show_default="ORIGIN"),
+        typer.Argument(metavar="NAME", help="Name of the scenario; the file is NAME.toml.", show_default="ORIGIN"),
     ] = None,
     origin: Annotated[
         str,
@@ -64,27 +62,18 @@ def new(
             f"written to {path}: edit it, count its runs with veil study {path} --dry-run, run it with veil study {path}"
         )
     else:
-        print(f"written to {path}: edit it, look at it with veil inspect {path}, solve it with veil solve {path}")
+        print(f"written to {path}: edit it, look at it with veil show {path}, solve it with veil solve {path}")
 
 
-@guarded
-@with_changes
 def convert(
     source: Annotated[
         str, typer.Argument(metavar="IN", help="A model, a scenario or gallery:NAME, a policy or a result folder.")
     ],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; veil show formats lists the formats.")],
-    secret: Annotated[
-        str | None,
-        typer.Option(
-            help="For .toml from a model file: an expression for the secret states, such as 'x=3 & door=open'."
-        ),
-    ] = None,
     scenario: Annotated[
         str | None,
         typer.Option(help="For a policy: its scenario, for the names of states and actions.", show_default=False),
     ] = None,
-    option: ReadOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
     *,
@@ -92,9 +81,12 @@ def convert(
 ) -> None:
     """Convert a model between formats, a model into a scenario, or a policy into text and back, by the file extensions.
 
-    Example: veil convert tiger.pomdp tiger.toml --secret 'state=tiger-left' --set horizon=6
+    Of a model file --set gives horizon, min_return, secret (an expression for the secret states, such as 'x=3 & door=open')
+    and file.NAME, an option of its format, such as file.constants=N=4.
+
+    Example: veil convert tiger.pomdp tiger.toml --set secret=state=tiger-left --set horizon=6
     """
-    done = convert_file(source, target, secret=secret, changes=changes, scenario=scenario, options=option, force=force)
+    done = convert_file(source, target, changes=changes, scenario=scenario, force=force)
     if as_json:
         print_json({"from": source, "to": str(target), "summary": done.summary, "notes": list(done.notes)})
         return

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ..common.settings import Setting, settings
 from ..planning.options import SolveOptions
+from .shared import guarded
 
 _FORMS: dict[str, object] = {"switch": bool, "whole number": int, "number": float, "path": Path}
 # Larger bounds say nothing to a reader of the help text; the option checks them itself.
@@ -90,6 +91,44 @@ def with_changes(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+# What has gone, and the way to do it now.
+NOW = {
+    "inspect": "veil show SCENARIO",
+    "gallery": "veil show gallery",
+    "formats": "veil show formats",
+    "schema": "veil show schema",
+    "formula": "veil show formula FORMULA",
+    "doctor": "veil show installation",
+    "observe": "veil simulate SCENARIO POLICY --observed -",
+    "queries": "veil solve SCENARIO --method queries",
+    "certify": "veil measure SCENARIO POLICY --certificate FILE",
+    "attack": "veil measure SCENARIO POLICY --attack",
+    "diff": "veil study table FOLDER OTHER",
+    "reproduce": "make reproduce, in a checkout of the project",
+    "--thresholds": "--set 'frontier.thresholds=[0.1, 0.2]'",
+    "--option": "--set file.NAME=VALUE",
+    "--secret": "--set secret=EXPRESSION of a model file, --set fit.secret=STATES of logs",
+    "--points": "veil report --frontier NUMBER, veil frontier --points NUMBER",
+    "--format": "--set report.format=svg",
+    "--certificate-time-limit": "--proof-time-limit SECONDS",
+}
+
+
+class Commands(TyperGroup):
+    """The commands; one that has gone is answered with the way to do it now."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command."""
+        if args and args[0] in NOW and args[0] not in self.commands:
+            ctx.fail(f"No such command '{args[0]}': use {NOW[args[0]]}")
+        return super().resolve_command(ctx, args)
+
+
+def prepared(command: Callable[..., None]) -> Callable[..., None]:
+    """A command as it is registered: with `--set` if it has the keyword `changes`, and with errors as messages."""
+    return guarded(with_changes(command) if "changes" in inspect.signature(command).parameters else command)
+
+
 class Command(TyperCommand):
     """A command that says of a flag that it does not have how to give the key of that name."""
 
@@ -99,10 +138,11 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:  # of the click that typer brings with it
             flag = str(getattr(error, "option_name", ""))
-            if flag.startswith("--") and any(one.name == "set_" for one in self.params):
-                key = flag[2:].replace("-", "_")
-                place = "solve." if key in settings(SolveOptions) else ""
-                error.message = f"No such option: {flag}: give keys of the scenario by --set {place}{key}=VALUE"  # pyright: ignore[reportAttributeAccessIssue]
+            key = flag[2:].replace("-", "_")
+            words = f"--set {'solve.' if key in settings(SolveOptions) else ''}{key}=VALUE, for a key of the scenario"
+            known = any(one.name == "set_" for one in self.params)
+            if flag in NOW or (flag.startswith("--") and known):
+                error.message = f"No such option: {flag}: use {NOW.get(flag, words)}"  # pyright: ignore[reportAttributeAccessIssue]
             raise
 
 

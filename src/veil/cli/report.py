@@ -2,19 +2,19 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Further, with_changes
+from .options import Further
 from .progress import QuietOption
 from .shared import (
     GALLERY,
     JsonOption,
     PairOption,
+    check_output,
     complete_policy,
     complete_scenario,
-    guarded,
     is_result,
     open_policy,
     open_recorded,
@@ -35,11 +35,10 @@ if TYPE_CHECKING:
 REPORT = "report.html"
 CURVE = "frontier.json"
 _SHARE = 0.5  # of the time that is left, for measuring and for the frontier
+_MOST_POINTS = 1000
 _MOMENT = 0.01  # seconds that each part has at least
 
 
-@guarded
-@with_changes
 def report(
     subject: Annotated[
         str,
@@ -53,7 +52,7 @@ def report(
     policy: Annotated[
         str | None,
         typer.Argument(
-            metavar="[POLICY]",
+            metavar="POLICY",
             help="A policy to measure in the scenario, without a search: a file, a result folder, or uniform.",
             show_default=False,
             autocompletion=complete_policy,
@@ -70,14 +69,12 @@ def report(
         ),
     ] = None,
     frontier: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="A frontier, written by veil frontier -o.", show_default="frontier.json in the folder, if present"
+            metavar="FILE|NUMBER",
+            help="A frontier, written by veil frontier -o; or a number of points, to compute it.",
+            show_default="frontier.json in the folder, if present",
         ),
-    ] = None,
-    points: Annotated[
-        int | None,
-        typer.Option(min=2, max=1000, help="Compute the frontier with this number of points.", show_default=False),
     ] = None,
     time_limit: Annotated[
         float | None,
@@ -86,9 +83,8 @@ def report(
         ),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder to write the figures to.", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Folder to write figures for papers to.", show_default=False)
     ] = None,
-    ending: Annotated[Literal["pdf", "png", "svg"], typer.Option("--format", help="Format of the figures.")] = "pdf",
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     *,
@@ -96,19 +92,22 @@ def report(
 ) -> None:
     """Write a self-contained HTML page about a result, about any policy in a scenario, or about a study, and figures.
 
-    --set report.NAME=VALUE sets runs (sampled runs to show, 6), sequences (revealing sequences, 12), seed, and for a study
-    quantity (the column of its figures, bits).
+    --set report.NAME=VALUE sets runs (sampled runs to show, 6), sequences (revealing sequences, 12), seed, format (of the
+    figures: pdf, png or svg), and for a study quantity (the column of its figures, bits).
 
-    Example: veil report patrol-result --points 10 --figures figures
+    Example: veil report patrol-result --frontier 10 --figures figures
 
     Example: veil report patrol.toml uniform
     """
     from ..common.clock import Clock
-    from ..report.html import write_report
+    from ..report.figures import write_figures
+    from ..report.html import MARKER, write_report
     from ..study.page import write_study_report
 
     clock = Clock(time_limit)
-    more = Further("report", changes, write_report, write_study_report)
+    more = Further("report", changes, write_report, write_study_report, figure_format)
+    ending = figure_format(**more.of(figure_format))
+    points, known = _frontier(frontier)
 
     def left(share: float = 1.0) -> float | None:
         return None if time_limit is None else max(share * clock.left, _MOMENT)
@@ -125,14 +124,33 @@ def report(
     else:
         problem, answer, place, folder = _of_policy(subject, policy, more.changes, pair, seed, left(_SHARE))
     place = place if output is None else output
-    curve = _curve(folder, problem, answer.solution, frontier, points, left(_SHARE), quiet=quiet or as_json)
+    check_output(place, MARKER.decode())
+    curve = _curve(folder, problem, answer.solution, known, points, left(_SHARE), quiet=quiet or as_json)
     write_report(place, problem, answer, **shown | {"frontier": curve, "time_limit": left()})
     written = [place]
     if figures is not None:
-        from ..report.figures import write_figures
-
         written += write_figures(figures, ending, problem, answer, frontier=curve, seed=seed)
     _tell(written, as_json)
+
+
+def figure_format(*, format: str = "pdf") -> str:
+    """The format of figures that `--set report.format=` gives."""
+    from ..common.errors import InputError
+
+    if format not in ("pdf", "png", "svg"):
+        raise InputError("--set", [f"report.format={format}: expected pdf, png or svg"])
+    return format
+
+
+def _frontier(text: str | None) -> tuple[int | None, Path | None]:
+    """The number of points to compute, or the file of a frontier."""
+    from ..common.errors import InputError
+
+    if text is None or not text.isdecimal():
+        return None, None if text is None else Path(text)
+    if not 2 <= int(text[:5]) <= _MOST_POINTS:
+        raise InputError("--frontier", [f"found {text} points, expected 2 to {_MOST_POINTS:,}"])
+    return int(text), None
 
 
 def _tell(written: "Sequence[Path]", as_json: bool) -> None:
@@ -223,12 +241,9 @@ def _curve(
     quiet: bool,
 ) -> "Path | Frontier | None":
     """The frontier to show: a given file, that of the folder, or one computed now if asked for or quick."""
-    from ..common.errors import InputError
     from ..formats.results.curve import write_curve
     from ..report.curve import sweep
 
-    if frontier is not None and points is not None:
-        raise InputError("report", ["--frontier and --points are both given, expected one: read a curve or compute it"])
     if frontier is not None:
         return frontier
     if points is None and folder is None:

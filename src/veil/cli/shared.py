@@ -93,15 +93,6 @@ PairOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-ReadOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help="Option for reading a model file, such as constants=N=4.",
-        show_default=False,
-    ),
-]
 MinOpacityOption = Annotated[
     float | None,
     typer.Option(min=0, help="Exit with 7 unless at least this many bits stay hidden, proven or with 95% confidence."),
@@ -179,34 +170,45 @@ def told_of_source(result: "Result") -> str:
     return f"{source} is unchanged" if same else f"{source} {CHANGED}"
 
 
-def open_model(path: str, options: Sequence[str] | None) -> "Imported":
-    """The model in a file, read with options `NAME=VALUE`."""
-    from ..common.errors import InputError
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model file as a command uses it; `secret`: the expression of the secret states that `--set secret=` gives."""
+
+    model: "Imported"
+    secret: str | None
+    changes: tuple[str, ...]
+
+    def problem(self, horizon: int | None = None, name: str | None = None) -> "Problem":
+        """The problem, with horizon and threshold as `--set` gives them; `horizon`: the default."""
+        from ..common.errors import InputError
+        from ..formats.scenario.changes import read_change
+
+        given = {".".join(place): value for place, value in map(read_change, self.changes)}
+        asked, least = given.pop("horizon", horizon), given.pop("min_return", None)
+        if given:
+            words = f"this is a model file: --set can give horizon, min_return, secret and file.NAME, found {', '.join(given)}"
+            raise InputError(self.model.source, [words])
+        if asked is None:
+            words = "this is a model file, which has no horizon: give one, such as --set horizon=4"
+            raise InputError(self.model.source, [words])
+        return self.model.problem(self.secret, asked, min_return=least, name=name)
+
+
+def open_model(path: str, changes: Sequence[str] = ()) -> OpenedModel:
+    """The model in a file, read with the options `file.NAME` among the changes, as a scenario's table [file] has them."""
     from ..formats.registry import read_model
-
-    for option in options or ():
-        if "=" not in option:
-            raise InputError("--option", [f"{option!r} found, expected NAME=VALUE, such as constants=N=4"])
-    return read_model(path, dict(option.split("=", 1) for option in options or ()))
-
-
-def problem_of_model(
-    found: "Imported", secret: str | None, changes: Sequence[str], name: str | None = None, horizon: int | None = None
-) -> "Problem":
-    """The problem of an imported model, with horizon and threshold as --set gives them; `horizon`: the default."""
-    from ..common.errors import InputError
     from ..formats.scenario.changes import read_change
 
-    given = {".".join(place): value for place, value in map(read_change, changes)}
-    other = [key for key in given if key not in ("horizon", "min_return")]
-    if other:
-        words = f"this is a model file: --set can give horizon and min_return, found {', '.join(other)}"
-        raise InputError(found.source, [words])
-    asked = given.get("horizon", horizon)
-    if asked is None:
-        words = "this is a model file, which has no horizon: give one, such as --set horizon=4"
-        raise InputError(found.source, [words])
-    return found.problem(secret, asked, min_return=given.get("min_return"), name=name)
+    options, secret, rest = dict[str, Any](), None, list[str]()
+    for text in changes:
+        place, value = read_change(text)
+        if place[0] == "file" and len(place) == 2:
+            options[place[1]] = text.partition("=")[2]
+        elif place == ("secret",):
+            secret = None if value is None else str(value)
+        else:
+            rest.append(text)
+    return OpenedModel(read_model(path, options), secret, tuple(rest))
 
 
 def is_model_file(text: str) -> bool:
@@ -220,7 +222,7 @@ def no_scenario(text: str) -> Exception:
     """What to raise for a model file where a scenario is needed."""
     from ..common.errors import InputError
 
-    remedy = f"make a scenario of it with veil convert {text} {Path(text).stem}.toml --secret … --set horizon=…"
+    remedy = f"make a scenario of it with veil convert {text} {Path(text).stem}.toml --set secret=… --set horizon=…"
     return InputError(text, [f"this is a model file, which has no secret and no horizon: {remedy}"])
 
 
@@ -343,7 +345,10 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=None if title is None else Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    words = None if title is None else Text(title)
+    table = Table(
+        title=words, box=box.SIMPLE_HEAD, title_justify="left", title_style="", header_style="", show_edge=False
+    )
     for head, is_right in zip(headings, right, strict=True):
         table.add_column(Text(head), justify="right" if is_right else "left", overflow="fold")
     for row in cells:
@@ -374,6 +379,18 @@ def check_free(path: Path, *, force: bool) -> None:
         raise InputError(str(path), ["the file already exists: choose another name, or pass --force to replace it"])
 
 
+def check_output(path: Path | None, marker: str = "") -> None:
+    """Raise `InputError` if a file cannot be written, before the work whose result it is for."""
+    from ..common.files import check_replaceable, file_errors
+
+    if path is not None:
+        with file_errors(path, "cannot be written"):
+            check_replaceable(path, marker.encode())
+            if not os.access(path.parent, os.W_OK):
+                known = path.parent.exists()
+                raise OSError(None, f"the folder {path.parent} {'is not writable' if known else 'does not exist'}")
+
+
 def write_text(path: Path, text: str, *, force: bool, marker: str = "") -> None:
     """Write a file for the user, complete or not at all; raises `InputError` where one is there and may not be replaced.
 
@@ -387,5 +404,5 @@ def write_text(path: Path, text: str, *, force: bool, marker: str = "") -> None:
 
 
 def event_text(event: str | Sequence[str]) -> str:
-    """An event in the form that `veil observe` reads."""
+    """An event in the form that `veil simulate --observed` reads."""
     return event if isinstance(event, str) else ",".join(event)

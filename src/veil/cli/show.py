@@ -1,31 +1,35 @@
-"""`veil show`: what there is to know without a scenario: the gallery, formats, schemas, formulas, the installation."""
+"""`veil show`: a scenario, the gallery, formats, schemas, formulas, the installation."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from .formula import formula
+from .describe import describe
 from .installation import installation
-from .shared import JsonOption, guarded, print_json, print_table
+from .shared import JsonOption, complete_scenario, print_json, print_table, write_text
 
 
-@guarded
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in _SHOWN if name.startswith(incomplete)] + complete_scenario(incomplete)
+
+
 def show(
-    what: Annotated[
-        Literal["gallery", "formats", "schema", "formula", "installation"],
+    subject: Annotated[
+        str,
         typer.Argument(
-            metavar="gallery|formats|schema|formula|installation",
-            help="The problems that come with veil; file formats; a JSON schema; the automaton of a formula; versions,"
-            " devices and a self-test.",
+            metavar="SCENARIO|gallery|formats|schema|formula|installation",
+            help="A scenario, result folder or model file; or the problems that come with veil; file formats; a JSON schema;"
+            " the automaton of a formula; versions, devices and a self-test.",
             show_default=False,
+            autocompletion=_complete,
         ),
     ],
-    subject: Annotated[
+    detail: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SUBJECT]",
+            metavar="DETAIL",
             help="Of schema: scenario, result, frontier or policy; of formula: the formula, such as 'F (badge & X F vault)'.",
             show_default=False,
         ),
@@ -35,12 +39,17 @@ def show(
         typer.Option("--output", "-o", help="Of formula: draw the automaton to this SVG file.", show_default=False),
     ] = None,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
-    """Show the gallery, file formats, schemas for editors and other programs, what a formula means, or the installation.
+    """Describe a scenario: size, range of returns, entropy of the secret, methods that fit; or what comes with veil.
 
-    Every command that takes a scenario file also accepts gallery:NAME.
+    Values that depend on a policy are those of the uniform policy. Every command that takes a scenario file also accepts
+    gallery:NAME.
 
     Exit codes: 0 done, 1 the self-test of the installation failed, 2 bad input.
+
+    Example: veil show patrol.toml
 
     Example: veil show gallery
 
@@ -50,20 +59,22 @@ def show(
     """
     from ..common.errors import InputError
 
-    if what == "formula":
-        if subject is None:
-            raise InputError("show", ["name a formula too, as veil show formula 'F vault'"])
-        formula(subject, output, as_json)
-        return
-    if output is not None:
-        raise InputError("--output", ["it is for a formula: veil show formula FORMULA -o FILE"])
-    if what == "schema":
-        _schema(subject or "scenario")
-        return
-    if subject is not None:
-        raise InputError("show", [f"veil show {what} takes no subject, found {subject!r}"])
-    shown: dict[str, Callable[[bool], None]] = {"gallery": _gallery, "formats": _formats, "installation": installation}
-    shown[what](as_json)
+    unused = [("DETAIL", detail is not None and subject not in ("schema", "formula"), "schema and formula"),
+              ("--output", output is not None and subject != "formula", "formula"),
+              ("--set", bool(changes) and subject in _SHOWN, "a scenario")]  # fmt: skip
+    for what, is_given, of in unused:
+        if is_given:
+            raise InputError(what, [f"veil show {subject} does not take it; it is for {of}"])
+    if subject == "formula":
+        if detail is None:
+            raise InputError("show", ["name a formula too, such as veil show formula 'F vault'"])
+        _formula(detail, output, as_json)
+    elif subject == "schema":
+        _schema(detail or "scenario")
+    elif subject in _SHOWN:
+        _SHOWN[subject](as_json)
+    else:
+        describe(subject, changes, as_json)
 
 
 def _gallery(as_json: bool) -> None:
@@ -93,8 +104,51 @@ def _schema(kind: str) -> None:
     from ..formats.results.curve import frontier_schema
     from ..formats.results.document import result_schema
     from ..formats.scenario.schema import schema
+    from ..learning.audited import audit_schema
+    from ..learning.fitted import fit_schema
 
     known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema, "policy": policy_schema}
+    known |= {"fit": fit_schema, "audit": audit_schema}
     if kind not in known:
         raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, known)}"])
     print_json(known[kind]())
+
+
+def _formula(text: str, svg: Path | None, as_json: bool) -> None:
+    """Read a formula and show the smallest automaton that accepts the runs on which it holds; draw it to a file if asked."""
+    from ..problem.formulas.drawing import conditions
+    from ..problem.formulas.formula import Formula
+
+    read = Formula(text)
+    automaton = read.automaton()
+    arrows = [(f"q{here}", words, f"q{there}") for (here, there), words in conditions(automaton).items()]
+    accepting = [f"q{state}" for state, accepts in enumerate(automaton.accepting.tolist()) if accepts]
+    if svg is not None:
+        write_text(svg, read.svg(), force=True, marker="<svg")
+    if as_json:
+        steps = [dict(zip(("from", "if", "to"), arrow, strict=True)) for arrow in arrows]
+        print_json(
+            {
+                "formula": text,
+                "propositions": list(read.propositions),
+                "states": len(automaton.accepting),
+                "accepting": accepting,
+                "arrows": steps,
+                "file": None if svg is None else str(svg),
+            }
+        )
+        return
+    print(f"propositions   {', '.join(read.propositions) or 'none'}")
+    print(f"states         {len(automaton.accepting)}, from q0; accepting: {', '.join(accepting) or 'none'}")
+    print_table(["from", "if", "to"], arrows)
+    if svg is not None:
+        print(f"written to {svg}")
+
+
+_SHOWN: dict[str, Callable[..., None]] = {
+    "gallery": _gallery,
+    "formats": _formats,
+    "schema": _schema,
+    "formula": _formula,
+    "installation": installation,
+}

@@ -13,7 +13,7 @@ from ..common.settings import settings
 from ..common.signals import handling
 from ..planning.options import SolveOptions
 from ..tradeoffs.options import FrontierOptions
-from .options import with_changes, with_options
+from .options import Further, with_options
 from .progress import QuietOption, reported
 from .report import remove_stale, write_beside
 from .shared import (
@@ -27,7 +27,7 @@ from .shared import (
     JsonOption,
     Opened,
     ScenarioArgument,
-    guarded,
+    check_output,
     note,
     open_policy,
     open_scenario,
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from ..tradeoffs.frontier import Frontier
 
 
-@guarded
 @with_options(SolveOptions)
-@with_changes
 def solve(
     scenario: ScenarioArgument,
     output: Annotated[
@@ -199,17 +197,11 @@ def endings_keep_the_best() -> Iterator[None]:
         yield
 
 
-@guarded
 @with_options(FrontierOptions)
-@with_changes
 def frontier(
     scenario: ScenarioArgument,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the curve: .csv, else JSON.", show_default=False)
-    ] = None,
-    thresholds: Annotated[
-        str | None,
-        typer.Option(help="Bounds of the constraint, separated by commas, instead of --points.", show_default=False),
     ] = None,
     *,
     quiet: QuietOption = False,
@@ -219,7 +211,8 @@ def frontier(
 ) -> None:
     """Find the largest opacity for each threshold on the return, up to the largest return.
 
-    With --along the bound of another constraint is moved, up to the strictest that policies can meet.
+    With --along the bound of another constraint is moved, up to the strictest that policies can meet. --set
+    frontier.thresholds=[0.1, 0.2] names the bounds, instead of --points.
 
     The time limit is for the whole curve; starts and iterations of the scenario's table [solve] are those of its first
     search. With --proof-time-limit an upper bound over all policies is proven at each point.
@@ -228,23 +221,25 @@ def frontier(
 
     Example: veil frontier patrol.toml --points 10 -o curve.csv
 
-    Example: veil frontier patrol.toml --along energy --thresholds 10,15,20
+    Example: veil frontier patrol.toml --along energy --set "frontier.thresholds=[10, 15, 20]"
     """
     from .. import frontier as sweep
     from ..common.rounding import upper_text
     from ..formats.documents import json_text
     from ..formats.results.curve import curve_document, curve_names
 
-    opened = open_scenario(scenario, changes)
+    check_output(output)
+    more = Further("frontier", changes, sweep)
+    opened = open_scenario(scenario, more.changes)
     known = settings(FrontierOptions)
-    chosen = {**{name: value for name, value in opened.settings.items() if name in known}, **_given(options, opened)}
-    if thresholds is not None:
-        chosen["thresholds"] = _numbers(thresholds, "--thresholds")
-    points = len(set(chosen["thresholds"])) if thresholds is not None else chosen.get("points", known["points"].default)
+    settled = {name: value for name, value in opened.settings.items() if name in known}
+    chosen = {**settled, **more.of(sweep), **_given(options, opened)}
     with reported(quiet=quiet) as progress, endings_keep_the_best():
         curve = sweep(opened.problem, **chosen, progress=progress)
     if curve.status.name in ("INTERRUPTED", "TIME_LIMIT") and chosen.get("checkpoint") and not quiet:
         note("veil: to continue the curve, run the same command again")
+    named = chosen.get("thresholds")
+    points = len(set(named)) if named is not None else chosen.get("points", known["points"].default)
     document = curve_document(opened.problem, curve, points, scenario=opened.source, changes=opened.changes)
     if output is not None:
         marker = ",".join(curve_names(curve)) if output.suffix == ".csv" else '"price_bits"'
@@ -260,16 +255,6 @@ def frontier(
             rows = [[*row, float(upper_text(one.upper_bits, 6))] for row, one in zip(rows, curve.points, strict=True)]
         print_table(names, rows)
     stop(code_of_status(curve.status))
-
-
-def _numbers(text: str, flag: str) -> list[float]:
-    """Numbers separated by commas."""
-    from ..common.errors import InputError
-
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(flag, [f"it is {text!r}, expected numbers separated by commas, such as 0.1,0.2"]) from None
 
 
 def _csv(curve: "Frontier") -> str:

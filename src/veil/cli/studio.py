@@ -5,15 +5,14 @@ from typing import Annotated
 
 import typer
 
-from .shared import GALLERY, JsonOption, complete_scenario, guarded, is_model_file, no_scenario, note, print_json
+from .shared import GALLERY, JsonOption, complete_scenario, is_model_file, no_scenario, note, print_json
 
 
-@guarded
 def studio(
     scenario: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SCENARIO]",
+            metavar="SCENARIO",
             help="A scenario file (.toml), or gallery:NAME; without it the studio starts a new one.",
             show_default=False,
             autocompletion=complete_scenario,

@@ -1,14 +1,15 @@
-"""`veil study`: many runs from one file, on this machine or a cluster, and the difference of two studies."""
+"""`veil study`: many runs from one file, on this machine or a cluster, and their table."""
 
 import signal
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from ..common.signals import handling
+from .options import Commands
 from .progress import QuietOption
 from .shared import (
     GATE_MISSED,
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 SOME_FAILED = 4
 
 
-class _RunByDefault(TyperGroup):
+class _RunByDefault(Commands):
     """`veil study FILE` is `veil study run FILE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "diff"):
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
@@ -64,7 +65,7 @@ def run(
             show_default="cores",
         ),
     ] = None,
-    memory: Annotated[
+    worker_memory: Annotated[
         float | None, typer.Option(min=0.1, help="Memory of each worker in GiB.", show_default="an equal share")
     ] = None,
     resource: Annotated[
@@ -111,7 +112,7 @@ def run(
             result = asked.run(
                 folder,
                 workers=number,
-                memory=None if memory is None else round(memory * 2**30),
+                memory=None if worker_memory is None else round(worker_memory * 2**30),
                 scheduler=scheduler,
                 resources=_resources(resource),
                 retry_failed=redo,
@@ -128,61 +129,24 @@ def run(
     stop(GATE_MISSED if missed else SOME_FAILED if result.counts()["failed"] else 0)
 
 
-@studies.command("diff")
-@guarded
-def diff(
-    first: Annotated[Path, typer.Argument(metavar="A", help="Folder of a study.", show_default=False)],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.", show_default=False)],
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Ignore differences of numbers up to this.")] = 0.0,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns to compare, separated by commas.",
-            show_default="status,feasible,bits,expected_return,proven_upper,fingerprint",
-        ),
-    ] = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the runs in which two studies differ, matched by scenario and factors.
-
-    Values that depend on a time limit are shown as time_limited and do not count for the exit code: the bounds of
-    certificates, and all numbers of runs that ended at their time limit. Columns that --columns names always count.
-
-    Exit codes: 0 no difference, 1 some, 2 bad input.
-
-    Example: veil study diff before-study after-study --tolerance 1e-6
-    """
-    from ..common.errors import InputError
-    from ..common.suggest import suggestion
-    from ..study.table import StudyResult, difference
-
-    one, other = StudyResult(first), StudyResult(second)
-    wanted = None if columns is None else [name.strip() for name in columns.split(",")]
-    for name in wanted or ():
-        if name not in one.columns or name not in other.columns:
-            raise InputError("--columns", [f"there is no column {name!r}: {suggestion(name, one.columns)}"])
-    rows = difference(one, other, tolerance, wanted)
-    if as_json:
-        print_json({"runs": [len(one.runs), len(other.runs)], "differences": rows})
-    elif rows:
-        print_table(list(rows[0]), [["" if value is None else value for value in row.values()] for row in rows])
-    else:
-        print(f"no difference in {len(one.runs)} runs")
-    counted = any(row["what"] for row in rows)
-    if rows and not counted and not as_json:
-        note("veil: the runs differ only in columns that a time limit decides (time_limited)")
-    stop(1 if counted else 0)
-
-
 @studies.command("table")
 @guarded
 def table(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a study.", show_default=False)],
-    columns: Annotated[str, typer.Option(help="Columns besides the factors, separated by commas.")] = (
-        "status,bits,expected_return,proven_upper,seconds"
-    ),
+    other: Annotated[
+        Path | None,
+        typer.Argument(metavar="OTHER", help="Folder of another study: show the runs that differ.", show_default=False),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns besides the factors, separated by commas.",
+            show_default="status,bits,expected_return,proven_upper,seconds; of a comparison status,feasible,bits,"
+            "expected_return,proven_upper,fingerprint",
+        ),
+    ] = None,
     *,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="In a comparison, ignore differences up to this.")] = 0.0,
     means: Annotated[
         bool,
         typer.Option("--means", help="Show runs that differ only in their seed as one row: mean ± standard deviation."),
@@ -192,27 +156,60 @@ def table(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the current table of a study, and write it to its folder.
+    """Print the current table of a study, and write it to its folder; or show the runs in which two studies differ.
 
-    Example: veil study table layouts-study --columns bits,gap
+    Runs of two studies are matched by scenario and factors. Values that depend on a time limit are shown as time_limited and
+    do not count for the exit code: the bounds of certificates, and all numbers of runs that ended at their time limit.
+    Columns that --columns names always count.
+
+    Exit codes: 0 done, or no difference; 1 some difference; 2 bad input.
 
     Example: veil study table layouts-study --columns bits,expected_return --means --latex
+
+    Example: veil study table before-study after-study --tolerance 1e-6
     """
     from ..common.errors import InputError
     from ..common.suggest import suggestion
-    from ..study.summary import latex_table, over_seeds
+    from ..study.columns import SHOWN
     from ..study.table import StudyResult
 
-    result = StudyResult(folder)
-    wanted = [name.strip() for name in columns.split(",")]
-    for name in wanted:
-        if name not in result.columns:
-            raise InputError("--columns", [f"there is no column {name!r}: {suggestion(name, result.columns)}"])
+    results = [StudyResult(place) for place in (folder, other) if place is not None]
+    wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    for name in wanted or ():
+        if not all(name in result.columns for result in results):
+            raise InputError("--columns", [f"there is no column {name!r}: {suggestion(name, results[0].columns)}"])
+    if len(results) > 1:
+        stop(_compare(results[0], results[1], tolerance, wanted, as_json))
+    _print(results[0], wanted or SHOWN, means, latex, as_json)
+
+
+def _compare(
+    first: "StudyResult", second: "StudyResult", tolerance: float, columns: list[str] | None, as_json: bool
+) -> int:
+    """Show the runs in which two studies differ; returns the exit code."""
+    from ..study.table import difference
+
+    rows = difference(first, second, tolerance, columns)
+    counted = any(row["what"] for row in rows)
+    if as_json:
+        print_json({"runs": [len(first.runs), len(second.runs)], "differences": rows})
+    elif rows:
+        _print_rows(list(rows[0]), rows)
+        if not counted:
+            note("veil: the runs differ only in columns that a time limit decides (time_limited)")
+    else:
+        print(f"no difference in {len(first.runs)} runs")
+    return 1 if counted else 0
+
+
+def _print(result: "StudyResult", columns: Sequence[str], means: bool, latex: bool, as_json: bool) -> None:
+    from ..study.summary import latex_table, over_seeds
+
     result.write_table()
-    shown = list(dict.fromkeys([*result.factors, *wanted]))
+    shown = list(dict.fromkeys([*result.factors, *columns]))
     rows = [{name: row[name] for name in shown} for row in result.rows()]
     if means:
-        rows = over_seeds(result.rows(), result.factors, wanted)
+        rows = over_seeds(result.rows(), result.factors, columns)
         shown = list(rows[0]) if rows else shown
     if as_json:
         plain = [{name: _mean_document(cell) for name, cell in row.items()} for row in rows]
@@ -220,9 +217,13 @@ def table(
     elif latex:
         print(latex_table(shown, [list(row.values()) for row in rows]))
     else:
-        print_table(shown, [["" if v is None else v for v in row.values()] for row in rows])
+        _print_rows(shown, rows)
         if limited := result.limited():
             note(f"veil: {limited}")
+
+
+def _print_rows(headings: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    print_table(headings, [["" if value is None else value for value in row.values()] for row in rows])
 
 
 def _mean_document(cell: object) -> object:

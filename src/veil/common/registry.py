@@ -38,7 +38,7 @@ class Registry(Generic[T]):
     ):
         self.kind, self.group = kind, group
         self.builtin = tuple(builtin)
-        self._builtin, self._check = dict(builtin), check
+        self._builtin, self.check = dict(builtin), check
         self._loaded: dict[str, T] = {}
 
     def names(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Registry(Generic[T]):
             if point.dist is None:  # ours: a defect of veil
                 raise
             raise PluginError(f"{self._of(point)} cannot be loaded: {type(error).__name__}: {error}") from error
-        wrong = self._check(entry)
+        wrong = self.check(entry)
         if wrong:
             raise PluginError(f"{self._of(point)} cannot be used: {wrong}")
         return cast(T, entry)

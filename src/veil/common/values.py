@@ -1,6 +1,8 @@
 """Immutable objects: equal and hashed by content, copied by reference, pickled through their constructor."""
 
 import dataclasses
+import functools
+import inspect
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NoReturn
 
@@ -19,14 +21,13 @@ class Value:
     reads all numbers, once. A copy is the object itself. A pickle holds the arguments, and loading it calls the constructor,
     which checks them.
 
-    A dataclass is described by its fields. Every other class defines `_arguments` and calls `_seal` at the end of its
-    constructor.
+    A dataclass is described by its fields, every other class by the attributes with the names of its parameters, unless it
+    defines `_arguments`; such a class calls `_seal` at the end of its constructor.
     """
 
     def _arguments(self) -> dict[str, object]:
         """The keyword arguments with which the constructor makes an equal object."""
-        assert dataclasses.is_dataclass(self), "a class that is no dataclass defines _arguments"
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in _parameters(type(self))}
 
     def __post_init__(self) -> None:
         """Make the arrays of a dataclass read-only, without touching those of the caller."""
@@ -79,6 +80,13 @@ class Value:
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={brief(value)}" for name, value in self._arguments().items())
         return f"{type(self).__name__}({shown})"
+
+
+@functools.cache
+def _parameters(kind: type) -> tuple[str, ...]:
+    """The parameters of a constructor; of a dataclass its fields."""
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else None
+    return tuple(inspect.signature(kind).parameters) if fields is None else tuple(one.name for one in fields)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -231,9 +231,7 @@ class _Pass:
             level, old, time = self.tree.suffixes[step], messages[step], hidden.horizon - 1 - step
             if hidden.split_time == time >= self.tree.meet:
                 slope = np.sum(slope * hidden.label.T[None, :, None, :], axis=1, keepdims=True)
-            result = np.zeros(old.shape)
-            self._step(time).pull_backward(old, level, slope, partial(self._add, time), result)
-            slope = result
+            slope = self._step(time).pull_backward(old, level, slope, partial(self._add, time))
 
     def _add(self, time: int, emitter: int, left: np.ndarray, right: np.ndarray) -> None:
         """Add `Σ left(x) right(x')` over values and nodes to the gradient in `K_t`."""

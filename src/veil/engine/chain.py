@@ -1,8 +1,8 @@
 """The chain that a policy induces, with gradients back to the policy's table."""
 
 from dataclasses import replace
-from functools import cached_property, singledispatch
-from threading import Lock
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +10,6 @@ from jaxtyping import Float
 
 from ..common.errors import InputError
 from ..common.memo import memo
-from ..policy.features import FeaturePolicy
 from ..policy.history import HistoryPolicy
 from ..policy.policy import Policy, check_call
 from ..policy.tabular import TablePolicy
@@ -55,6 +54,15 @@ class Chain:
     def table(self) -> Float[np.ndarray, "T C A"]:
         """The action probabilities of each cell."""
         return self._parts[1]
+
+    def on(self, hidden: Hidden) -> "Chain":
+        """The chain of the same table on another hidden chain."""
+        return Chain(hidden, self.table, stationary=self.stationary)
+
+    def during(self, begin: int, end: int, **changes: Any) -> "Chain":
+        """The same chain from one time to another, with further changes of its hidden chain."""
+        hidden = replace(self.hidden, horizon=end - begin, **changes)
+        return Chain(hidden, self.table if self.stationary else self.table[begin:end], stationary=self.stationary)
 
     def weights(self, time: int) -> Float[np.ndarray, "N A"]:
         """`π_t(a|x)` on hidden states."""
@@ -150,9 +158,14 @@ def make_chain(problem: Problem, policy: Policy, *, pair: str = OWN) -> Chain:
     check_call(problem, policy)
     keep_pages()
     alone = problem.only(pair)
-    if isinstance(policy, HistoryPolicy):
-        return FollowedChain(follow(problem, policy, pair))
-    return _chain_of(policy, alone)
+    acting = policy.on(alone)
+    if isinstance(acting, HistoryPolicy):
+        return FollowedChain(follow(problem, acting, pair))
+    if not isinstance(acting, TablePolicy):
+        found = f"it is {acting.describe()}, expected one with a table or a graph of histories"
+        raise InputError("policy", [f"{found}: veil.MarkovPolicy(probabilities)"])
+    acting.check(alone)
+    return Chain(build(alone, acting.memory), acting.table, stationary=not acting.timed)
 
 
 def with_clock(chain: Chain) -> Chain:
@@ -161,37 +174,14 @@ def with_clock(chain: Chain) -> Chain:
         return chain
     if chain.followed is not None:
         return FollowedChain(replace(chain.followed, written=None))
-    return Chain(replace(chain.hidden, written=None), chain.table, stationary=chain.stationary)
+    return chain.on(replace(chain.hidden, written=None))
 
 
 def observed_chain(chain: Chain) -> Chain:
     """The chain that messages need, whose sums of rewards are not those of the problem; see `veil.engine.hidden.observed`."""
     if chain.followed is not None or observed(chain.hidden) is chain.hidden:
         return chain
-    return Chain(observed(chain.hidden), chain.table, stationary=chain.stationary)
-
-
-@singledispatch
-def _chain_of(policy: object, problem: Problem) -> Chain:
-    raise InputError(
-        "policy", [f"it is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)"]
-    )
-
-
-@_chain_of.register
-def _(policy: TablePolicy, problem: Problem) -> Chain:
-    policy.check(problem)
-    return Chain(build(problem, policy.memory), policy.table, stationary=not policy.timed)
-
-
-@_chain_of.register
-def _(policy: FeaturePolicy, problem: Problem) -> Chain:
-    return _chain_of(policy.on(problem), problem)
-
-
-@_chain_of.register
-def _(policy: HistoryPolicy, problem: Problem) -> Chain:
-    return FollowedChain(follow(problem, policy))
+    return chain.on(observed(chain.hidden))
 
 
 class Slopes:
@@ -200,27 +190,16 @@ class Slopes:
     def __init__(self, chain: Chain):
         self.chain = chain
         self._outer: dict[tuple[int, int], np.ndarray] = {}
-        self._lock = Lock()
 
     def add(self, time: int, emitter: int, left: np.ndarray, right: np.ndarray) -> None:
         """Add `Σ_n left(n,x) right(n,x')` to the gradient with respect to `K_t(x,x')` of a emitter."""
         self.add_outer(time, emitter, self.chain.hidden.kernel.outer(left, right))
 
-    def add_outer(self, time: int, emitter: int, outer: np.ndarray, entries: np.ndarray | None = None) -> None:
-        """Add a gradient with respect to `K_t` that the kernel's `outer` has made; several threads may do so at once.
-
-        With `entries` it is about these entries of a sparse kernel alone.
-        """
-        key = (0 if self.chain.stationary else time, emitter)
-        with self._lock:
-            if entries is not None:
-                if key not in self._outer:
-                    self._outer[key] = np.zeros(self.chain.hidden.kernel.num_entries)
-                self._outer[key][entries] += outer
-            elif key in self._outer:
-                self._outer[key] += outer
-            else:
-                self._outer[key] = outer
+    def add_outer(self, time: int, emitter: int, outer: np.ndarray) -> None:
+        """Add a gradient with respect to `K_t` that the kernel's `outer` has made."""
+        total = self._outer.setdefault((0 if self.chain.stationary else time, emitter), outer)
+        if total is not outer:
+            total += outer
 
     def table(self) -> Float[np.ndarray, "T C A"]:
         """The gradient with respect to each entry of the policy's table."""

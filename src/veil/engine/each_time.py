@@ -123,14 +123,25 @@ def times_of(chain: Chain, *, every: bool = False) -> list[AtTime]:
     plain, found = _plain(chain), []
     for time in range(hidden.horizon + 1) if every else np.flatnonzero(each.weights).tolist():
         labels = _value_labels(hidden) if each.ahead == 0 else sp.csr_array(_forecast(plain, time))
-        here = replace(hidden, labels=labels, split_time=time, horizon=time, each=None)
-        table = plain.table if plain.stationary else plain.table[:time]
-        found.append(AtTime(plain, time, float(each.weights[time]), Chain(here, table, stationary=plain.stationary)))
+        here = plain.during(0, time, labels=labels, split_time=time, each=None)
+        found.append(AtTime(plain, time, float(each.weights[time]), here))
     return found
 
 
+def until_each_time(chain: Chain) -> list[Chain]:
+    """For each time the chain that ends there: with the secret, if it is settled then, or its forecast.
+
+    Of a secret with a value at every time, the value at that time.
+    """
+    if chain.hidden.each is not None:
+        return [one.chain for one in times_of(chain, every=True)]
+    labels, last = chain.forecasts, chain.hidden.split_time
+    seen = [min(time, last) for time in range(chain.hidden.horizon + 1)]
+    return [chain.during(0, time, split_time=at, labels=sp.csr_array(labels[at])) for time, at in enumerate(seen)]
+
+
 def _plain(chain: Chain) -> Chain:
-    return chain if chain.followed is None else Chain(chain.hidden, chain.table, stationary=True)
+    return chain if chain.followed is None else chain.on(chain.hidden)
 
 
 def _value_labels(hidden: Hidden) -> sp.csr_array:
@@ -199,9 +210,8 @@ def _with_choice(hidden: Hidden) -> Hidden:
     emitters.append(Emitter(np.arange(actions + values) >= actions, quiet))
     first = sp.csr_array(sp.vstack([hidden.first, sp.csr_array((values, num_columns(hidden.first)))]))
     marks = one_hot(np.concatenate([np.full(states, -1), np.arange(values)]), values)
-    rest = np.zeros(values, dtype=int)
-    return replace(
-        hidden,
+    return hidden.at(
+        np.concatenate([np.arange(states), np.zeros(values, dtype=int)]),
         kernel=make_kernel(matrices),
         start=np.concatenate([hidden.start, np.zeros(values)]),
         first=first,
@@ -209,9 +219,6 @@ def _with_choice(hidden: Hidden) -> Hidden:
         paid=(),
         cell=np.arange(size),
         num_cells=size,
-        state=np.concatenate([hidden.state, rest]),
-        model_index=np.concatenate([hidden.model_index, rest]),
-        held=np.concatenate([hidden.held, rest]),
         labels=marks,
         each=None,
     )

@@ -34,7 +34,7 @@ class Shown:
 
     def chain(self, chain: Chain) -> Chain:
         """The chain of the same policy."""
-        return Chain(self.hidden, chain.table, stationary=chain.stationary)
+        return chain.on(self.hidden)
 
     def before(self, events: Int[np.ndarray, "k T+1"]) -> Int[np.ndarray, "k T+1"]:
         """What the observer who is not shown the path receives."""

@@ -104,22 +104,15 @@ class Followed:
         emission = sp.csr_array((np.ones(total - sizes[0]), places), shape=(total, self.num_events))
         value = np.full(total, -1)
         value[begin[split] : begin[split + 1]] = hidden.value[self.layers[split].x]
-        product = Hidden(
+        product = hidden.at(
+            x,
             kernel=make_kernel(self._by_action(begin)),
             start=np.concatenate([self.start, np.zeros(total - sizes[0])]),
             first=root,
             emitters=(Emitter(np.ones(hidden.kernel.num_actions, dtype=bool), emission),),
-            paid=tuple(one.at(x) for one in hidden.paid),
             cell=np.arange(total),
             num_cells=total,
-            state=hidden.state[x],
-            model_index=hidden.model_index[x],
-            held=hidden.held[x],
             labels=one_hot(value, hidden.num_values),
-            split_time=split,
-            horizon=hidden.horizon,
-            path=None if hidden.path is None else hidden.path[x],
-            each=None if hidden.each is None else hidden.each.at(x),
             written=self.written,
         )
         return product, np.concatenate([layer.choice for layer in self.layers])[None]

@@ -1,7 +1,8 @@
 """The hidden chain that the observer filters: the form of every problem that the engine reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -120,6 +121,13 @@ class Hidden:
     def num_states(self) -> int:
         """N, the number of hidden states."""
         return len(self.start)
+
+    def at(self, x: Int[np.ndarray, " n"], **changes: Any) -> "Hidden":
+        """The chain of other hidden states, each of which shows as one of these, with all that is not the same."""
+        own: dict[str, Any] = {name: getattr(self, name)[x] for name in ("state", "model_index", "held", "cell")}
+        own |= {"paid": tuple(one.at(x) for one in self.paid), "path": None if self.path is None else self.path[x]}
+        own |= {"each": None if self.each is None else self.each.at(x)}
+        return replace(self, **(own | changes))
 
     @cached_property
     def rows_are_states(self) -> bool:

@@ -16,7 +16,7 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.logs import row_sums
 from .chain import Chain, Slopes
 from .threads import one_blas_thread
-from .tree import Block, Merger, Merging, Prefixes, Pruning, Suffixes, walk
+from .tree import Block, Merger, Merging, Prefixes, Suffixes, walk
 from .written import need_clock
 
 DEFAULT_MEMORY = 2 * 2**30
@@ -43,7 +43,6 @@ class Walk(Protocol):
 
     num_sequences: float
     merge_error_bits: float
-    lost_mass: float
     root_slope: np.ndarray | None
 
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
@@ -59,10 +58,10 @@ class JointWalk:
 
     **Arguments:** `merge_tolerance`: see `Merging`; `memory_bytes`: budget for the messages; `clock`: see `walk`;
     `keep_events`: whether the sequences themselves are kept; `meet`: the time at which the sides meet, by default half
-    the horizon; `outer`: which side is walked, `"prefixes"` or `"suffixes"`; `prune_below`: see `Pruning`; `merger`: a rule
-    that merges in the place of `merge_tolerance`, a whole level at a time where that fits.
+    the horizon; `outer`: which side is walked, `"prefixes"` or `"suffixes"`; `merger`: a rule that merges in the place of
+    `merge_tolerance`, a whole level at a time where that fits.
 
-    After `run`: `num_sequences` met; `merge_error_bits` and `lost_mass`, which bound what merging and pruning changed;
+    After `run`: `num_sequences` met; `merge_error_bits`, which bounds what merging changed;
     `root_slope`, `(F, N)`, the gradient in `hidden.root` (events that are possible, in order), where a gradient was asked.
     Slopes in entries that are zero (an action never taken, an event that cannot come first) depend on where the sides
     meet and mean nothing: a softmax policy multiplies them by zero.
@@ -75,11 +74,9 @@ class JointWalk:
     keep_events: bool = False
     meet: int | None = None
     outer: str = "prefixes"
-    prune_below: float = 0.0
     merger: Merger | None = None
     num_sequences: float = field(default=0.0, init=False)
     merge_error_bits: float = field(default=0.0, init=False)
-    lost_mass: float = field(default=0.0, init=False)
     root_slope: np.ndarray | None = field(default=None, init=False)
 
     @one_blas_thread
@@ -88,10 +85,10 @@ class JointWalk:
         hidden = self.chain.hidden
         need_clock(hidden.written)
         meet = (hidden.horizon + 1) // 2 if self.meet is None else self.meet
-        merging, pruning = self.merger or Merging(self.merge_tolerance), Pruning(self.prune_below)
+        merging = self.merger or Merging(self.merge_tolerance)
         slopes = Slopes(self.chain) if gradient else None
-        prefixes = Prefixes(self.chain, meet, merging, pruning, slopes, self.keep_events)
-        suffixes = Suffixes(self.chain, meet, merging, pruning, slopes, self.keep_events)
+        prefixes = Prefixes(self.chain, meet, merging, slopes, self.keep_events)
+        suffixes = Suffixes(self.chain, meet, merging, slopes, self.keep_events)
         forward = self.outer == "prefixes"
         outer, inner = (prefixes, suffixes) if forward else (suffixes, prefixes)
         kept = [_Kept(block, gradient) for block in self._collect(inner)]
@@ -101,7 +98,7 @@ class JointWalk:
             return self._join(block, kept, objective, forward=forward, gradient=gradient)
 
         outer_slope = self._walk(outer, leaf, gradient)
-        self.merge_error_bits, self.lost_mass = merging.error_bits, pruning.lost_mass
+        self.merge_error_bits = merging.error_bits
         if slopes is None:
             return None
         position = iter(kept)
@@ -134,8 +131,6 @@ class JointWalk:
         slope = np.zeros_like(block.message) if gradient else None
         values = block.message.shape[1]
         for inner in kept:
-            if len(inner.block) == 0:  # all pruned
-                continue
             step = max(1, _AT_ONCE // (values * inner.matrix.shape[1]))
             for begin in range(0, len(block), step):
                 self.clock.check()

@@ -4,8 +4,7 @@ The entropy of a path is a sum over times, and needs no such register; the best 
 an observer without a clock do. The register has a value for each path that can occur, so that this is for short horizons.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,7 +37,7 @@ class Listed:
 
     def chain(self, chain: Chain) -> Chain:
         """The chain of the same policy and observer."""
-        return Chain(self.hidden, chain.table, stationary=chain.stationary)
+        return chain.on(self.hidden)
 
 
 def list_paths(hidden: Hidden) -> Listed:
@@ -123,13 +122,10 @@ def _product(hidden: Hidden, states: list[np.ndarray], entries: list, last: int,
     begins = np.arange(total) < first
     value = np.full(total, -1)
     value[last:] = path
-    own: dict[str, Any] = {one.name: getattr(hidden, one.name) for one in fields(hidden)}
-    by_state = {name: part[state] for name, part in own.items() if isinstance(part, np.ndarray) and name != "path"}
-    by_state |= {"start": np.where(begins, hidden.start[state], 0.0)}
-    return replace(
-        hidden,
-        **by_state,
+    return hidden.at(
+        state,
         kernel=kernel,
+        start=np.where(begins, hidden.start[state], 0.0),
         first=sp.csr_array(sp.diags_array(begins.astype(float)) @ hidden.first[state]),
         emitters=tuple(Emitter(one.actions, sp.csr_array(one.table[state])) for one in hidden.emitters),
         labels=one_hot(value, int(path.max(initial=-1)) + 1),

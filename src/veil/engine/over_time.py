@@ -7,9 +7,8 @@ from jaxtyping import Float, Int
 
 from ..common.logs import natural_log, posteriors
 from .chain import Chain
-from .sequences import Trie, inverse
-from .step import Step
-from .strings import Prefixes
+from .sequences import Trie, TrieSide
+from .strings import StringSide
 from .threads import one_blas_thread
 from .written import StringTrie
 
@@ -37,40 +36,26 @@ def beliefs_over_time(chain: Chain, events: Int[np.ndarray, "n T+1"]) -> Iterato
         yield posteriors(messages.sum(axis=1))[node]
 
 
-def _messages(chain: Chain, events: Int[np.ndarray, "n T+1"]) -> "Messages":
-    return _forward(chain, events) if chain.written is None else _written(chain, events)
+def _messages(
+    chain: Chain, events: Int[np.ndarray, "k T+1"]
+) -> Iterator[tuple[Float[np.ndarray, "n V N"], Int[np.ndarray, " k"]]]:
+    """For each time the messages of all histories up to it, `(nodes, 1 or Z, N)`, and the node of each sequence.
 
-
-Messages = Iterator[tuple[Float[np.ndarray, "n V N"], Int[np.ndarray, " k"]]]
-
-
-def _forward(chain: Chain, events: Int[np.ndarray, "k T+1"]) -> Messages:
-    """For each time the messages of all histories up to it, `(nodes, 1 or Z, N)`, and the node of each sequence."""
-    trie, hidden = Trie.of(events), chain.hidden
-    nodes = trie.nodes()
-    messages = hidden.root[:, trie.event[0]].T[:, None]
-    for time in range(hidden.horizon + 1):
-        if time:
-            messages = one_blas_thread(Step.of(chain, time - 1).forward)(messages, trie.level(time))
-        messages = messages * inverse(messages.sum(axis=(1, 2)))[:, None, None]
-        if time == hidden.split_time:
-            messages = messages * hidden.label.T
-        yield messages, nodes[time]
-
-
-def _written(chain: Chain, events: Int[np.ndarray, "k T+1"]) -> Messages:
-    """The same for the strings of an observer without a clock: a node is a string."""
+    For an observer without a clock a node is a string.
+    """
     hidden, written = chain.hidden, chain.hidden.written
-    assert written is not None
-    strings, index = written.strings(events).distinct()
-    trie = StringTrie(strings)
-    prefixes = Prefixes(chain, trie, hidden.horizon)
-    letters = written.letters_until(events)
-    messages, scale = prefixes.root()
+    if written is None:
+        trie = Trie.of(events)
+        side, nodes = TrieSide(chain, trie), trie.nodes()
+    else:
+        strings, index = written.strings(events).distinct()
+        side = StringSide(chain, StringTrie(strings), hidden.horizon)
+        nodes = [side.trie.node[index, letters] for letters in written.letters_until(events).T]
+    messages, scale = side.root()
     messages, logs = messages[:, None], natural_log(scale)
     for time in range(hidden.horizon + 1):
         if time:
-            messages, logs, _ = one_blas_thread(prefixes.expand)(messages, logs, time - 1)
+            messages, logs, _ = one_blas_thread(side.expand)(messages, logs, time - 1)
         if time == hidden.split_time:
             messages = messages * hidden.label.T
-        yield messages, trie.node[index, letters[:, time]]
+        yield messages, nodes[time]

@@ -5,9 +5,10 @@ split are tries, so that a message is computed once however many sequences need 
 (gradient times the probability of the history), which keeps every number of order one at any horizon.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -89,72 +90,70 @@ class Trie:
         return Trie(parents, events, node)
 
 
-class Forward:
-    """`α` messages of a trie of events, scaled to sum to one."""
+class Side(ABC):
+    """Messages of many sequences, level by level: `α` forward in time, of sum one, or `β` backward, of largest entry one.
 
-    def __init__(self, chain: Chain, trie: Trie, slopes: Slopes | None):
-        self.chain, self.trie, self.slopes = chain, trie, slopes
-        self.levels, self.widest = len(trie.event) - 1, trie.widest
+    Messages may have further axes between nodes and states.
 
-    def root(self) -> tuple[np.ndarray, np.ndarray]:
-        """Messages of the first events, and their probabilities."""
-        messages = self.chain.hidden.root[:, self.trie.event[0]].T
-        scale = messages.sum(axis=1)
-        return _divided(messages, scale), scale
+    **Arguments:** `levels` below the root; `widest`: the most messages of a level; `slopes`: where gradients are added;
+    `backward`: whether it is `β`.
+    """
 
-    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
-        """The next level: messages, the logarithms of what they were divided by, and the way back from gradients."""
-        step, extension = Step.of(self.chain, level), self.trie.level(level + 1)
-        children = step.forward(messages, extension)
-        scale = children.sum(axis=1)
+    def __init__(self, chain: Chain, levels: int, widest: int, slopes: Slopes | None, *, backward: bool):
+        self.chain, self.levels, self.widest, self.slopes, self.backward = chain, levels, widest, slopes, backward
 
-        def pull_back(slope: np.ndarray) -> np.ndarray:
-            return step.pull_forward(messages, extension, _divide(slope, scale), adder(self.slopes, level))
-
-        return _divide(children, scale), logs[extension.parent] + natural_log(scale), pull_back
-
-
-class Backward:
-    """`β` messages of a trie of events read from the last backward, scaled to a largest entry of one."""
-
-    def __init__(self, chain: Chain, trie: Trie, slopes: Slopes | None):
-        self.chain, self.trie, self.slopes = chain, trie, slopes
-        self.levels, self.widest = len(trie.event), trie.widest
-
-    def root(self) -> tuple[np.ndarray, np.ndarray]:
-        """`β_T = 1`."""
-        return np.ones((1, self.chain.hidden.num_states)), np.ones(1)
-
-    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
-        """One step back: messages, the logarithms of what they were divided by, and the way back from gradients."""
-        time = self.chain.hidden.horizon - 1 - level
-        step, extension = Step.of(self.chain, time), self.trie.level(level)
-        children = step.backward(messages, extension)
-        scale = children.max(axis=1)
-
-        def pull_back(slope: np.ndarray) -> np.ndarray:
-            result = np.zeros_like(messages)
-            step.pull_backward(messages, extension, _divide(slope, scale), adder(self.slopes, time), result)
-            return result
-
-        return _divide(children, scale), logs[extension.parent] + natural_log(scale), pull_back
-
-
-class Direction(Protocol):
-    """Messages of many sequences, level by level, forward or backward in time."""
-
-    chain: Chain
-    levels: int
-    widest: int
-    """The largest number of messages of a level."""
-
+    @abstractmethod
     def root(self) -> tuple[np.ndarray, np.ndarray]:
         """The messages to begin with, and what they were divided by."""
-        ...
+
+    @abstractmethod
+    def edges(self, level: int) -> Extension:
+        """How the messages of a level are extended."""
+
+    @abstractmethod
+    def scaled(self, rows: np.ndarray, edges: Any, logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """The messages of the next level from those of its edges, their logarithms, and the way back to the edges.
+
+        **Arguments:** `logs`: those of the messages that were extended.
+        """
+
+    def size(self, rows: np.ndarray) -> np.ndarray:
+        """What messages are divided by."""
+        return (rows.max if self.backward else rows.sum)(axis=tuple(range(1, rows.ndim)))
 
     def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
         """The next level: messages, the logarithms of what they were divided by, and the way back from gradients."""
-        ...
+        time = self.chain.hidden.horizon - 1 - level if self.backward else level
+        step, edges = Step.of(self.chain, time), self.edges(level)
+        rows = step.backward(messages, edges) if self.backward else step.forward(messages, edges)
+        found, found_logs, unscaled = self.scaled(rows, edges, logs)
+        pull = step.pull_backward if self.backward else step.pull_forward
+        return found, found_logs, lambda slope: pull(messages, edges, unscaled(slope), adder(self.slopes, time))
+
+
+class TrieSide(Side):
+    """Messages of a trie of events; those of a trie for the way back are read from the last backward."""
+
+    def __init__(self, chain: Chain, trie: Trie, slopes: Slopes | None = None, *, backward: bool = False):
+        super().__init__(chain, len(trie.event) - (not backward), trie.widest, slopes, backward=backward)
+        self.trie = trie
+
+    def root(self) -> tuple[np.ndarray, np.ndarray]:
+        """`β_T = 1`, or the messages of the first events; and their probabilities."""
+        if self.backward:
+            return np.ones((1, self.chain.hidden.num_states)), np.ones(1)
+        messages = self.chain.hidden.root[:, self.trie.event[0]].T
+        scale = self.size(messages)
+        return _divided(messages, scale), scale
+
+    def edges(self, level: int) -> Extension:
+        """See `Side`."""
+        return self.trie.level(level + (not self.backward))
+
+    def scaled(self, rows: np.ndarray, edges: Extension, logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """See `Side`."""
+        scale = self.size(rows)
+        return _divide(rows, scale), logs[edges.parent] + natural_log(scale), lambda slope: _divide(slope, scale)
 
 
 class Reader(Protocol):
@@ -178,7 +177,7 @@ class Sweep:
 
     def __init__(
         self,
-        direction: Direction,
+        direction: Side,
         *,
         memory_bytes: int,
         keep: bool,
@@ -321,10 +320,10 @@ class SequencePass:
         need_clock(chain.hidden.written)
         last = last_reading(chain)
         self.slopes = Slopes(chain) if gradient else None
-        forward = Forward(chain, Trie.of(events[:, : last + 1]), self.slopes)
+        forward = TrieSide(chain, Trie.of(events[:, : last + 1]), self.slopes)
         kept = {"memory_bytes": memory_bytes // 2, "keep": gradient, "clock": clock}
         if last < chain.hidden.horizon and chain.hidden.each is None:
-            backward = Backward(chain, Trie.of(events[:, :last:-1]), self.slopes)
+            backward = TrieSide(chain, Trie.of(events[:, :last:-1]), self.slopes, backward=True)
             self._reader, self._forward, self._backward = None, Sweep(forward, **kept), Sweep(backward, **kept)
             self.label = chain.hidden.label
             self.result = self._meet(forward.trie.leaf, backward.trie.leaf)
@@ -374,7 +373,7 @@ class SequencePass:
 
 def _divide(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """`_divided`, in place: a fresh array of this size costs as much as the division."""
-    rows *= inverse(scale)[:, None]
+    rows *= inverse(scale).reshape(-1, *(1,) * (rows.ndim - 1))
     return rows
 
 

@@ -16,9 +16,9 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .chain import Chain, make_chain, sum_over
 from .hidden import event_name, event_number
-from .step import Extension, Step
-from .strings import Prefixes, Suffixes, ratio
-from .written import Strings, StringTrie
+from .sequences import Side, Trie, TrieSide
+from .strings import StringSide, ratio
+from .written import Strings
 
 _NATS_A_BIT = float(natural_log(np.array(2.0)))
 
@@ -71,7 +71,7 @@ class Smoother:
         """
         if isinstance(observations, str) or not isinstance(observations, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError("observations", [f"found {observations!r}, expected a list of observations"])
-        found = _Lattice(self, observations) if self._chain.written is not None else _Line(self, observations)
+        found = _Lattice(self, observations)
         hidden = self._chain.hidden
         states = np.stack([np.bincount(hidden.state, row, minlength=self.problem.num_states) for row in found.states()])
         path, best = _most_likely(*found.steps(), hidden.num_states)
@@ -81,13 +81,44 @@ class Smoother:
         )
 
 
-class _Line:
-    """The messages of a sequence of observations."""
+class _Lattice:
+    """The messages of some observations: at each time one for each number of letters that may have been written.
+
+    With a clock that is one, and `letters` are left empty.
+    """
 
     def __init__(self, smoother: Smoother, observations: Sequence[Observation]):
-        self.problem, self.chain = smoother.problem, smoother._chain
-        self.events = self._events(observations)
-        self.forward, self.bits = self._forward()
+        self.problem, self.chain, self.letters = smoother.problem, smoother._chain, list[int]()
+        self.events, hidden, written = np.zeros(0, dtype=np.int64), self.chain.hidden, self.chain.hidden.written
+        if written is None:
+            self.events = np.array(self._events(observations))
+            chain, rows = self.chain.during(0, len(self.events) - 1), self.events[None]
+            sides = TrieSide(chain, Trie.of(rows)), TrieSide(chain, Trie.of(rows[:, :0:-1]), backward=True)
+        else:
+            events = [event_number(self.problem, one, 1) for one in observations]
+            self.letters = [int(letter) for letter in written.letter[events] if letter >= 0] if events else []
+            most = hidden.horizon + int(written.starts)
+            if len(self.letters) > most:
+                words = f"found {len(self.letters)} that are not silent, expected at most {most}"
+                raise InputError("observations", [words])
+            row = np.full((1, hidden.horizon + 1), -1, dtype=np.int32)
+            row[0, : len(self.letters)] = self.letters
+            tries, last = Strings(row, np.zeros_like(row)), hidden.horizon
+            sides = (
+                StringSide(self.chain, tries.prefixes, last),
+                StringSide(self.chain, tries.suffixes, last, backward=True),
+            )
+        self.forward, self.backward = _levels(sides[0]), _levels(sides[1])[::-1]
+        possible = [len(logs) > len(self.letters) and logs[len(self.letters)] > -np.inf for _, logs in self.forward]
+        if not possible[-1]:
+            words = "under the model and the policy no run shows exactly these observations"
+            if written is None:
+                time = possible.index(False)
+                name = event_name(self.problem, int(self.events[time]), time)
+                words = f"observation {name!r} at time {time} is impossible under the model and the policy after what was seen"
+                words += " before"
+            raise ImpossibleObservationError(words)
+        self.bits = float(self.forward[-1][1][len(self.letters)]) / _NATS_A_BIT
 
     def _events(self, observations: Sequence[Observation]) -> list[int]:
         """The events from time 0 on; 0 at time 0 where nothing is received then."""
@@ -98,65 +129,6 @@ class _Line:
         if first == 0 and not observations:
             raise InputError("observations", ["found none, expected at least one"])
         return [0] * first + [event_number(self.problem, one, time) for time, one in enumerate(observations, first)]
-
-    def _forward(self) -> tuple[list[Float[np.ndarray, "1 N"]], float]:
-        """`P(x_t | y_0 … y_t)` for each time, and `log2 P(y)`."""
-        rows, found, bits = self.chain.hidden.root[None, :, self.events[0]], [], 0.0
-        for time, event in enumerate(self.events):
-            if time > 0:
-                rows = Step.of(self.chain, time - 1).forward(found[-1], Extension.by(event, np.zeros(1, dtype=int)))
-            total = rows.sum()
-            if total == 0:
-                name = event_name(self.problem, event, time)
-                raise ImpossibleObservationError(
-                    f"observation {name!r} at time {time} is impossible under the model and the policy after what was seen"
-                    " before"
-                )
-            found.append(rows / total)
-            bits += float(log2_or_zero(np.asarray(total)))
-        return found, bits
-
-    def states(self) -> list[Float[np.ndarray, " N"]]:
-        """`P(x_t | y)` for each time."""
-        backward, found = np.ones((1, self.chain.hidden.num_states)), []
-        for time in range(len(self.events) - 1, -1, -1):
-            both = (self.forward[time] * backward)[0]
-            found.append(both / both.sum())
-            if time > 0:
-                level = Extension.by(self.events[time], np.zeros(1, dtype=int))
-                backward = Step.of(self.chain, time - 1).backward(backward, level)
-                backward = backward / backward.max()
-        return found[::-1]
-
-    def steps(self) -> "tuple[np.ndarray, Iterable[sp.coo_array]]":
-        """`P(x_0, y_0)` of each state, and the steps by the later events."""
-        steps = (_step(self.chain, time, event) for time, event in enumerate(self.events[1:]))
-        return self.chain.hidden.root[:, self.events[0]], steps
-
-
-class _Lattice:
-    """The messages of a string: at each time one for each number of letters that may have been written."""
-
-    def __init__(self, smoother: Smoother, observations: Sequence[Observation]):
-        self.problem, self.chain = smoother.problem, smoother._chain
-        hidden, written = self.chain.hidden, self.chain.hidden.written
-        assert written is not None
-        events = [event_number(self.problem, one, 1) for one in observations]
-        self.letters = [int(letter) for letter in written.letter[events] if letter >= 0] if events else []
-        most = hidden.horizon + int(written.starts)
-        if len(self.letters) > most:
-            raise InputError(
-                "observations", [f"found {len(self.letters)} that are not silent, expected at most {most}"]
-            )
-        row = np.full((1, hidden.horizon + 1), -1, dtype=np.int32)
-        row[0, : len(self.letters)] = self.letters
-        strings = Strings(row, np.zeros_like(row))
-        self.forward = _levels(Prefixes(self.chain, StringTrie(strings), hidden.horizon))
-        self.backward = _levels(Suffixes(self.chain, StringTrie(strings.reversed()), hidden.horizon))[::-1]
-        logs = self.forward[-1][1]
-        if len(logs) <= len(self.letters) or np.isneginf(logs[len(self.letters)]):
-            raise ImpossibleObservationError("under the model and the policy no run shows exactly these observations")
-        self.bits = float(logs[len(self.letters)]) / _NATS_A_BIT
 
     def states(self) -> Iterator[Float[np.ndarray, " N"]]:
         """`P(x_t | the string)` for each time."""
@@ -171,7 +143,9 @@ class _Lattice:
     def steps(self) -> "tuple[np.ndarray, Iterable[sp.coo_array]]":
         """`P(x_0, first event)` of each pair (letters written, state), and the steps between such pairs."""
         hidden, written, size = self.chain.hidden, self.chain.hidden.written, len(self.letters) + 1
-        assert written is not None
+        if written is None:
+            each = (_step(self.chain, time, event) for time, event in enumerate(self.events[1:].tolist()))
+            return hidden.root[:, self.events[0]], each
         none, letters = np.zeros(size, dtype=int), np.array([-1, *self.letters])
         first, later = (written.events(time, none, letters).tolist() for time in (0, 1))
         start = np.zeros((size, hidden.num_states))
@@ -191,7 +165,7 @@ class _Lattice:
         return start.ravel(), map(step, range(hidden.horizon))
 
 
-def _levels(direction: Prefixes | Suffixes) -> list[tuple[np.ndarray, np.ndarray]]:
+def _levels(direction: Side) -> list[tuple[np.ndarray, np.ndarray]]:
     """The messages of all levels with their logarithms."""
     messages, scale = direction.root()
     found = [(messages, natural_log(scale))]

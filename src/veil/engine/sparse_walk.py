@@ -13,7 +13,7 @@ from ..common.errors import TooLargeError
 from .backends.sparse_rows import SparseBlock, SparsePrefixes
 from .chain import Chain, Slopes
 from .joint import DEFAULT_MEMORY, Objective
-from .tree import Pruning, walk
+from .tree import walk
 
 # What one product leaves behind until its level is done: an entry, its column and its place, with rows and gradients.
 _BYTES_A_PRODUCT = 32
@@ -38,23 +38,21 @@ class SparseWalk:
     entropy is: rows that are proportional are merged.
 
     **Arguments:** `memory_bytes`: budget for the messages; `clock`: checked in every loop; `keep_events`: whether the
-    sequences themselves are kept (nothing is merged then); `prune_below`: see `Pruning`; `most_products`: the most
+    sequences themselves are kept (nothing is merged then); `most_products`: the most
     multiplications before `TooLargeError` is raised; `forecast`: called, after the first second, with the seconds that all
     of the work will take by what has been done so far.
 
-    After `run`: `num_sequences`, `lost_mass`, `root_slope` as in `JointWalk`; `products` made.
+    After `run`: `num_sequences`, `root_slope` as in `JointWalk`; `products` made.
     """
 
     chain: Chain
     memory_bytes: int = DEFAULT_MEMORY
     clock: Clock = UNLIMITED
     keep_events: bool = False
-    prune_below: float = 0.0
     most_products: float = math.inf
     forecast: Callable[[float], None] | None = None
     num_sequences: float = field(default=0.0, init=False)
     merge_error_bits: float = field(default=0.0, init=False)
-    lost_mass: float = field(default=0.0, init=False)
     products: int = field(default=0, init=False)
     root_slope: np.ndarray | None = field(default=None, init=False)
     _done: float = field(default=0.0, init=False)
@@ -62,8 +60,8 @@ class SparseWalk:
 
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
         """Feed all sequences to the objective; with `gradient`, pull its gradients back to the policy's table."""
-        pruning, slopes = Pruning(self.prune_below), Slopes(self.chain) if gradient else None
-        prefixes = SparsePrefixes(self.chain, pruning, slopes, self.keep_events, check=lambda: self._check(prefixes))
+        slopes = Slopes(self.chain) if gradient else None
+        prefixes = SparsePrefixes(self.chain, slopes, self.keep_events, check=lambda: self._check(prefixes))
         self.num_sequences, self._done, self._began = 0.0, 0.0, self.clock.spent
         most = self.memory_bytes / 2 / _BYTES_A_PRODUCT / (prefixes.levels + 1)
 
@@ -76,7 +74,7 @@ class SparseWalk:
             return prefixes.rows_within(block, position, level, most)
 
         slope = walk(prefixes, leaf, rows_at_once=rows_at_once, with_slopes=gradient, clock=self.clock, done=self._note)
-        self.lost_mass, self.products = pruning.lost_mass, prefixes.products
+        self.products = prefixes.products
         if slopes is None:
             return None
         assert slope is not None

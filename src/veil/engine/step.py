@@ -118,13 +118,20 @@ class Step:
         return np.zeros(messages[self._at(level.parent)].shape) if result is None else result
 
     def pull_backward(
-        self, messages: np.ndarray, level: Extension, slope: np.ndarray, add: Add | None, into: np.ndarray
-    ) -> None:
-        """The adjoint of `backward`: add the gradient in the parents' messages to `into`, from the gradient in the level's."""
+        self,
+        messages: np.ndarray,
+        level: Extension,
+        slope: np.ndarray,
+        add: Add | None,
+        into: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The adjoint of `backward`: the gradient in the parents' messages, added to `into`, from that in the level's."""
+        result = np.zeros(messages.shape) if into is None else into
         for number, matrix, emitter in self._emitting(level):
-            self._scatter(into, level, _product(slope, matrix), emitter)
+            self._scatter(result, level, _product(slope, matrix), emitter)
             if add is not None:
                 add(number, slope, self._gather(messages, level, emitter))
+        return result
 
     def _emitting(self, level: Extension) -> Iterator[tuple[int, Matrix, Emitter]]:
         """The emitters that can emit some event of a level, by number; the others have no part in it."""

@@ -154,7 +154,6 @@ class StringWalk:
     strings: Strings | None = None
     num_sequences: float = field(default=0.0, init=False)
     merge_error_bits: float = field(default=0.0, init=False)
-    lost_mass: float = field(default=0.0, init=False)
     root_slope: np.ndarray | None = field(default=None, init=False)
 
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:

@@ -8,6 +8,7 @@ may differ by any factor.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,47 +18,12 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
 from .chain import Chain, Slopes
 from .each_time import last_reading
-from .sequences import TINY, Posteriors, PrefixReader, PullBack, Sweep, inverse
-from .step import Extension, Step, adder
+from .sequences import TINY, Posteriors, PrefixReader, PullBack, Side, Sweep, inverse
+from .step import Extension
 from .threads import one_blas_thread
-from .written import Strings, StringTrie, Written
+from .written import Strings, StringTrie
 
 _LARGEST = 700.0  # whose exponential is finite
-
-
-class _Edges:
-    """How the nodes of one time lead to those of the next: edge i leads by an event from a parent to `target[i]`."""
-
-    def __init__(self, written: Written, trie: StringTrie, time: int, before: int, after: int):
-        loud = np.arange(trie.begin[1], after)  # all but the empty strings
-        loud = loud[trie.parent[loud] < before]
-        stay = np.arange(before)
-        parent, target = np.concatenate([stay, trie.parent[loud]]), np.concatenate([stay, loud])
-        letter = np.concatenate([np.full(before, -1), trie.letter[loud]])
-        event = written.events(time, trie.stamp_rows[trie.stamps[target], time], letter)
-        order = np.argsort(event, kind="stable")
-        order = order[np.searchsorted(event[order], 0) :]  # what no event can be is left out
-        self.extension, self.target = Extension(parent[order], event[order]), target[order]
-        self.stays, self.moves = np.flatnonzero(order < before), np.flatnonzero(order >= before)
-        self.size = after
-
-    def merge(
-        self, rows: np.ndarray, scale: Float[np.ndarray, " m"], logs: Float[np.ndarray, " p"]
-    ) -> tuple[np.ndarray, Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
-        """The messages of the nodes from those of their edges, which are summed, with their logarithms and the weights.
-
-        **Arguments:** `rows` of the edges; `scale`: their size; `logs` of the parents.
-        """
-        scale = np.where(scale < TINY, 0.0, scale)
-        edge_logs = logs[self.extension.parent] + natural_log(scale)
-        top = np.full(self.size, -np.inf)
-        np.maximum.at(top, self.target, edge_logs)
-        weight = inverse(scale) * ratio(edge_logs, top[self.target])
-        wide = weight.reshape(-1, *(1,) * (rows.ndim - 1))
-        found = np.zeros((self.size, *rows.shape[1:]))
-        for part in (self.stays, self.moves):  # within each, all targets are distinct
-            found[self.target[part]] += rows[part] * wide[part]
-        return found, top, weight
 
 
 def ratio(log: np.ndarray, top: np.ndarray) -> np.ndarray:
@@ -65,81 +31,72 @@ def ratio(log: np.ndarray, top: np.ndarray) -> np.ndarray:
     return np.exp(np.minimum(log - np.where(np.isneginf(top), 0.0, top), _LARGEST))
 
 
-class Prefixes:
-    """`α` messages of the prefixes of strings, scaled to sum to one; see `sequences.Direction`.
+@dataclass(frozen=True, eq=False)
+class _Edges(Extension):
+    """Edge i leads by an event to the node `target[i]`, out of `size`: `stays` to the same one, `moves` to a longer one."""
 
-    Messages may have further axes between nodes and states.
-    """
+    size: int
+    target: Int[np.ndarray, " m"]
+    stays: Int[np.ndarray, " k"]
+    moves: Int[np.ndarray, " l"]
 
-    def __init__(self, chain: Chain, trie: StringTrie, levels: int, slopes: Slopes | None = None):
+
+class StringSide(Side):
+    """Messages of the prefixes of strings, or of their suffixes, which are the prefixes of the reversed strings."""
+
+    def __init__(
+        self, chain: Chain, trie: StringTrie, levels: int, slopes: Slopes | None = None, *, backward: bool = False
+    ):
         written = chain.hidden.written
         assert written is not None
-        self.chain, self.trie, self.slopes, self.levels, self._written = chain, trie, slopes, levels, written
-        self.widest = self.count(levels)
+        self.trie, self._written = trie, written
+        self._early = 0 if backward else int(written.starts)  # letters at the root
+        super().__init__(chain, levels, self.count(levels), slopes, backward=backward)
 
-    def count(self, time: int) -> int:
-        """How many prefixes, from the first on, can have been written up to a time."""
-        return self.trie.up_to(time + int(self._written.starts))
+    def count(self, level: int) -> int:
+        """How many nodes, from the first on, can be reached at a level."""
+        return self.trie.up_to(level + self._early)
 
     def root(self) -> tuple[np.ndarray, np.ndarray]:
-        """Messages at time 0, and their probabilities."""
+        """Messages at time 0 and their probabilities; at the horizon, where nothing is left to write, ones."""
         trie, nodes = self.trie, np.arange(self.count(0))
+        if self.backward:
+            return np.ones((len(nodes), self.chain.hidden.num_states)), np.ones(len(nodes))
         event = self._written.events(0, trie.stamp_rows[trie.stamps[nodes], 0], trie.letter[nodes])
         messages = np.where(event[:, None] >= 0, self.chain.hidden.root[:, event].T, 0.0)
         scale = messages.sum(axis=1)
         return messages * inverse(scale)[:, None], scale
 
-    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
-        """See `sequences.Direction`."""
-        edges = _Edges(self._written, self.trie, level + 1, self.count(level), self.count(level + 1))
-        step, axes = Step.of(self.chain, level), tuple(range(1, messages.ndim))
-        children = step.forward(messages, edges.extension)
-        found, top, weight = edges.merge(children, children.sum(axis=axes), logs)
-        scale = found.sum(axis=axes)
-        found *= inverse(scale).reshape(-1, *(1,) * len(axes))
+    def edges(self, level: int) -> _Edges:
+        """See `Side`."""
+        trie, before, after = self.trie, self.count(level), self.count(level + 1)
+        loud = np.arange(trie.begin[1], after)  # all but the empty strings
+        loud = loud[trie.parent[loud] < before]
+        stay = np.arange(before)
+        parent, target = np.concatenate([stay, trie.parent[loud]]), np.concatenate([stay, loud])
+        letter = np.concatenate([np.full(before, -1), trie.letter[loud]])
+        time = self.chain.hidden.horizon - level if self.backward else level + 1
+        event = self._written.events(time, trie.stamp_rows[trie.stamps[target], time], letter)
+        order = np.argsort(event, kind="stable")
+        order = order[np.searchsorted(event[order], 0) :]  # what no event can be is left out
+        ways = np.flatnonzero(order < before), np.flatnonzero(order >= before)
+        return _Edges(parent[order], event[order], after, target[order], *ways)
 
-        def pull_back(slope: np.ndarray) -> np.ndarray:
-            inside = slope[edges.target] * (weight * inverse(scale)[edges.target])[:, None]
-            return step.pull_forward(messages, edges.extension, inside, adder(self.slopes, level))
-
-        return found, top + natural_log(scale), pull_back
-
-
-class Suffixes:
-    """`β` messages of the suffixes of strings, scaled to a largest entry of one; the trie is that of the reversed strings."""
-
-    def __init__(self, chain: Chain, trie: StringTrie, levels: int, slopes: Slopes | None = None):
-        written = chain.hidden.written
-        assert written is not None
-        self.chain, self.trie, self.slopes, self.levels, self._written = chain, trie, slopes, levels, written
-        self.widest = self.count(levels)
-
-    def count(self, level: int) -> int:
-        """How many suffixes, from the first on, can be written in so many steps."""
-        return self.trie.up_to(level)
-
-    def root(self) -> tuple[np.ndarray, np.ndarray]:
-        """At the horizon nothing is left to write: one for the empty suffix."""
-        count = self.count(0)
-        return np.ones((count, self.chain.hidden.num_states)), np.ones(count)
-
-    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
-        """See `sequences.Direction`."""
-        time = self.chain.hidden.horizon - 1 - level
-        edges = _Edges(self._written, self.trie, time + 1, self.count(level), self.count(level + 1))
-        step = Step.of(self.chain, time)
-        children = step.backward(messages, edges.extension)
-        found, top, weight = edges.merge(children, children.max(axis=1, initial=0.0), logs)
-        scale = found.max(axis=1)
-        found *= inverse(scale)[:, None]
-
-        def pull_back(slope: np.ndarray) -> np.ndarray:
-            result = np.zeros_like(messages)
-            inside = slope[edges.target] * (weight * inverse(scale)[edges.target])[:, None]
-            step.pull_backward(messages, edges.extension, inside, adder(self.slopes, time), result)
-            return result
-
-        return found, top + natural_log(scale), pull_back
+    def scaled(self, rows: np.ndarray, edges: _Edges, logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """See `Side`: the messages of the edges to a node are summed."""
+        scale, target = self.size(rows), edges.target
+        scale = np.where(scale < TINY, 0.0, scale)
+        edge_logs = logs[edges.parent] + natural_log(scale)
+        top = np.full(edges.size, -np.inf)
+        np.maximum.at(top, target, edge_logs)
+        weight, wide = inverse(scale) * ratio(edge_logs, top[target]), (-1, *(1,) * (rows.ndim - 1))
+        found = np.zeros((len(top), *rows.shape[1:]))
+        for part in (edges.stays, edges.moves):  # within each, all targets are distinct
+            found[target[part]] += rows[part] * weight[part].reshape(wide)
+        total = self.size(found)
+        found *= inverse(total).reshape(wide)
+        weight *= inverse(total)[target]
+        return found, top + natural_log(total), lambda slope: slope[target] * weight[:, None]
 
 
 class StringPass:
@@ -172,7 +129,7 @@ class StringPass:
             self.strings, index = hidden.written.strings(strings).distinct()
         self.slopes, self.label = Slopes(chain) if gradient else None, hidden.label
         before, last = self.strings.prefixes, last_reading(chain)
-        prefixes = Prefixes(chain, before, last, self.slopes)
+        prefixes = StringSide(chain, before, last, self.slopes)
         kept = {"memory_bytes": memory_bytes // 2, "keep": gradient, "clock": clock}
         self._reader = None
         if hidden.each is not None:  # what was written up to a time depends on when, so that equal strings differ
@@ -185,7 +142,7 @@ class StringPass:
             self.result = Posteriors(logs, self._reader.posterior, np.ones(len(index)), every)
             return
         after = self.strings.suffixes
-        suffixes = Suffixes(chain, after, hidden.horizon - hidden.split_time, self.slopes)
+        suffixes = StringSide(chain, after, hidden.horizon - hidden.split_time, self.slopes, backward=True)
         self._forward, self._backward = Sweep(prefixes, **kept), Sweep(suffixes, **kept)
         self._nodes = before.node, after.node
         joint, top = self._meet()

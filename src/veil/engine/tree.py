@@ -154,26 +154,6 @@ def means(
 
 
 @dataclass
-class Pruning:
-    """Histories less likely than `below` are left out, and their probability is added up in `lost_mass`.
-
-    Each sequence y adds `P(y) H(Z|Y=y)` to H, between 0 and `P(y) log2|Z|`, so what is left out changes H by at most
-    `lost_mass · log2|Z|`, downwards.
-    """
-
-    below: float = 0.0
-    lost_mass: float = 0.0
-
-    def keep(self, mass: Float[np.ndarray, " n"]) -> np.ndarray | slice:
-        """The rows to keep."""
-        if self.below <= 0:
-            return slice(None)
-        kept = mass >= self.below
-        self.lost_mass += float(mass[~kept].sum())
-        return np.flatnonzero(kept)
-
-
-@dataclass
 class Prefixes:
     """Histories from the first observation to that of time `end`, as `α` messages scaled to sum to one.
 
@@ -184,7 +164,6 @@ class Prefixes:
     chain: Chain
     end: int
     merging: Merger = field(default_factory=Merging)
-    pruning: Pruning = field(default_factory=Pruning)
     slopes: Slopes | None = None
     keep_events: bool = False
 
@@ -229,8 +208,6 @@ class Prefixes:
         chance = chance.reshape(*shape[:2], -1).sum(axis=1)
         events, nodes = np.nonzero(chance.T)  # ordered by event: one event's nodes have distinct parents
         probability = chance[nodes, events]
-        kept = self.pruning.keep(block.weight[nodes] * probability)
-        events, nodes, probability = events[kept], nodes[kept], probability[kept]
         extension = Extension(nodes, events)
         message = step.emitted(moved, extension)
         message /= probability[:, None, None]
@@ -257,7 +234,6 @@ class Suffixes:
     chain: Chain
     begin: int
     merging: Merger = field(default_factory=Merging)
-    pruning: Pruning = field(default_factory=Pruning)
     slopes: Slopes | None = None
     keep_events: bool = False
 
@@ -292,8 +268,6 @@ class Suffixes:
             rows = step.backward(block.message, Extension.by(event, every))
             rows *= occupied > 0
             possible = np.flatnonzero(rows.any(axis=(1, 2)))
-            mass = block.weight[possible] * (rows[possible] @ occupied).sum(axis=1)
-            possible = possible[self.pruning.keep(mass)]
             messages.append(rows[possible])
             extensions.append(Extension.by(event, possible))
         message, parents = np.concatenate(messages), np.concatenate([one.parent for one in extensions])

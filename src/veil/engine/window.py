@@ -9,7 +9,7 @@ states at its ends, which make everything outside the window worthless: conditio
 alone, `S_b` makes `O_b` worthless too and it is left out.)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -71,17 +71,13 @@ class Cut:
                 scaled_rows(before @ matrix, emitter.table)
                 for matrix, emitter in zip(chain.matrices(self.begin - 1), hidden.emitters, strict=True)
             )
-        self.chain = Chain(
-            replace(
-                hidden,
-                start=occupied,
-                first=first,
-                horizon=end - self.begin,
-                split_time=hidden.split_time - self.begin,
-                reveals_last=reveal and window.end <= hidden.horizon,
-            ),
-            chain.table if chain.stationary else chain.table[self.begin : end],
-            stationary=chain.stationary,
+        self.chain = chain.during(
+            self.begin,
+            end,
+            start=occupied,
+            first=first,
+            split_time=hidden.split_time - self.begin,
+            reveals_last=reveal and window.end <= hidden.horizon,
         )
         self.end = end
 

@@ -13,7 +13,7 @@ from ..engine.compile import reachable_states
 from ..problem.model import Model
 from ..problem.observer import Observer
 from .imported import Imported
-from .rollouts import Explore, Rollouts, roll_out
+from .rollouts import Explore, Rollouts, Steps, roll_out
 from .sensing import SILENT, Observe
 
 _ACTIONS = {
@@ -89,7 +89,7 @@ def from_gymnasium(
     family = next((name for name in _ACTIONS if name.lower() in type(base).__name__.lower()), None)
     rollouts = _rollouts(env, episodes, seed, steps, explore, title)
     if rollouts is not None:
-        listed, num_states = _steps_of(rollouts), len(rollouts.starts)
+        listed, num_states = rollouts.steps, len(rollouts.starts)
     else:
         assert isinstance(table, Mapping)
         listed, num_states = _read_table(table, title), len(table)
@@ -144,8 +144,8 @@ def _title(env: Environment, base: Environment) -> str:
     return getattr(spec, "id", None) or type(base).__name__
 
 
-def _read_table(table: Mapping[object, object], title: str) -> tuple[np.ndarray, ...]:
-    """The steps as arrays: state, action, next state, chance, reward, ended; in the order of the table."""
+def _read_table(table: Mapping[object, object], title: str) -> Steps:
+    """The steps, in the order of the table."""
     defects = Defects(f"environment {title}")
     size = len(table)
     steps = []
@@ -176,18 +176,20 @@ def _read_table(table: Mapping[object, object], title: str) -> tuple[np.ndarray,
                 steps.append(entry)
     defects.raise_if_any()
     kinds = (int, int, int, float, float, bool)
-    return tuple(np.array(column, dtype=kind) for column, kind in zip(zip(*steps, strict=True), kinds, strict=True))
+    return Steps(*(np.array(one, dtype=kind) for one, kind in zip(zip(*steps, strict=True), kinds, strict=True)))
 
 
 class _Ending:
     """Which states end an episode, and where the steps that end one lead instead."""
 
-    def __init__(self, steps: tuple[np.ndarray, ...], initial: np.ndarray, num_states: int):
-        _, _, following, chance, _, ended = steps
+    def __init__(self, steps: Steps, initial: np.ndarray, num_states: int):
         self.initial = initial
         self.ends = np.zeros(num_states, dtype=bool)
-        self.ends[following[ended & (chance > 0)]] = True
-        passed = _passed(steps, initial)
+        self.ends[steps.following[steps.ended & (steps.chance > 0)]] = True
+        on = ~steps.ended & (steps.chance > 0)
+        links = (np.ones(int(on.sum())), (steps.state[on], steps.following[on]))
+        graph = sp.csr_array(links, shape=(num_states, num_states))
+        passed = np.isin(np.arange(num_states), reachable_states([graph], initial))  # an episode can go on there
         self.copied = np.flatnonzero(self.ends & passed)
         self.absorbing = self.ends & ~passed
         target = np.arange(num_states)
@@ -207,15 +209,6 @@ class _Ending:
         return notes
 
 
-def _passed(steps: tuple[np.ndarray, ...], initial: np.ndarray) -> np.ndarray:
-    """The states in which an episode can go on: those that are reached from the start without ending it."""
-    state, _, following, chance, _, ended = steps
-    goes_on = ~ended & (chance > 0)
-    links = np.ones(int(goes_on.sum()))
-    graph = sp.csr_array((links, (state[goes_on], following[goes_on])), shape=(len(initial), len(initial)))
-    return np.isin(np.arange(len(initial)), reachable_states([graph], initial))
-
-
 def _rollouts(
     env: Environment, episodes: int | None, seed: int, steps: int | None, explore: Explore | None, title: str
 ) -> Rollouts | None:
@@ -231,14 +224,8 @@ def _rollouts(
     return None if episodes is None else roll_out(env, episodes, seed, steps, explore, title)
 
 
-def _steps_of(rollouts: Rollouts) -> tuple[np.ndarray, ...]:
-    """The steps that were seen, in the form of a table's."""
-    seen = rollouts
-    return seen.state, seen.action, seen.following, seen.chance, seen.reward, seen.ended
-
-
 def _model(
-    steps: tuple[np.ndarray, ...],
+    steps: Steps,
     ending: _Ending,
     discount: float,
     names: list[str],

@@ -1,6 +1,6 @@
 """Where propositions of formulas are true that are expressions over a model's variables, or signs of a drawn grid."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -22,23 +22,22 @@ def is_comparison(name: str) -> bool:
     return not _COMPARISON.isdisjoint(name)
 
 
-def meanings(
-    formulas: Iterable[object], labels: Mapping[str, Iterable[State]], find: Find
-) -> dict[str, Iterable[State]]:
-    """The labels, with those of propositions that `find` knows and that have none.
+def with_meanings(given: F, find: Find) -> F:
+    """A secret or constraint about formulas with labels of the propositions that `find` knows; any other as it is.
 
     **Raises:** `InputError` with the column of a proposition whose states cannot be found. Formulas that cannot be read are
     left to what uses them.
     """
-    found = dict(labels)
-    for text in map(str, formulas):
+    if not isinstance(given, (Holds, Probability)):
+        return given
+    formulas = given.formulas if isinstance(given, Holds) else (given.formula,)
+    found = dict(given.labels or {})
+    for text in map(str, formulas if isinstance(formulas, tuple) else ()):
         try:
             names = Formula(text).propositions
         except InputError:
             continue
-        for name in names:
-            if name in found:
-                continue
+        for name in (name for name in names if name not in found):
             try:
                 states = find(name)
             except InputError as error:
@@ -46,14 +45,4 @@ def meanings(
                 raise InputError(f"formula {text!r}", [f"{place}{one}" for one in error.defects]) from None
             if states is not None:
                 found[name] = states
-    return found
-
-
-def with_meanings(given: F, find: Find) -> F:
-    """A secret or constraint about formulas with the labels of `meanings`; any other as it is."""
-    if isinstance(given, Holds):
-        formulas = given.formulas if isinstance(given.formulas, tuple) else ()
-        return replace(given, labels=meanings(formulas, given.labels, find))
-    if isinstance(given, Probability):
-        return replace(given, labels=meanings([given.formula], given.labels or {}, find))
-    return given
+    return replace(given, labels=found)

@@ -43,7 +43,7 @@ class Format:
     - `write_chain(path, problem, policy)`: the Markov chain that a policy induces.
     - `read_policy(path, problem)`, where the problem may be None; `write_policy(path, problem, policy)`.
     - `options`: what `read_model` takes beside the path, by name, each with what it is: set by a scenario's `[file]` table
-      and by `veil convert --option`.
+      and by `--set file.NAME=VALUE`.
     - `extra`: the extra of the package that it needs, as in `pip install 'veil[prism]'`.
     - `reads_beside`: whether its file names further files, such as an image; `read_model` then takes `folder=`, outside of
       which it reads nothing, unless that is None.

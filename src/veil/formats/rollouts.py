@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -15,6 +15,17 @@ from ..common.values import Value
 Explore = Callable[[int], int]
 _JEFFREYS = 0.5
 _MOST_STEPS = 1_000_000  # of an episode that never ends
+
+
+class Steps(NamedTuple):
+    """Steps of an environment, a column each: `chance` of a step after its action in its state, `ended`: the episode."""
+
+    state: Int[np.ndarray, " m"]
+    action: Int[np.ndarray, " m"]
+    following: Int[np.ndarray, " m"]
+    chance: Float[np.ndarray, " m"]
+    reward: Float[np.ndarray, " m"]
+    ended: Bool[np.ndarray, " m"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,11 @@ class Rollouts(Value):
     def chance(self) -> Float[np.ndarray, " m"]:
         """The share of each step among those by the same action in the same state."""
         return self.count / self.visits[self.state, self.action]
+
+    @property
+    def steps(self) -> Steps:
+        """The distinct steps."""
+        return Steps(self.state, self.action, self.following, self.chance, self.reward, self.ended)
 
     @property
     def untried(self) -> list[tuple[int, int]]:

@@ -1,16 +1,18 @@
 """Text files: read within a limit of size, written complete or not at all, and the words and numbers in them."""
 
+import csv
+import errno
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ..common.errors import ModelFileError
-from ..common.files import reason, write_whole
+from ..common.files import read_whole, reason, write_whole
 
 END = ""
-_PART = 2**20
 
 
 def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
@@ -20,25 +22,14 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
 
     **Raises:** `ModelFileError` where the file does not exist, is too large, or is not text.
     """
-    place = Path(path)
     try:
-        if not place.is_file():
-            raise ModelFileError(path, "the file does not exist" if not place.exists() else "this is not a file")
-        with place.open("rb") as file:
-            parts, left = [], most_bytes + 1
-            while part := file.read(min(left, _PART)):  # one call would allocate the limit, not the size of the file
-                parts.append(part)
-                left -= len(part)
-        content = b"".join(parts)
-        if len(content) > most_bytes:
-            size = max(place.stat().st_size, len(content))
-            hint = f": {remedy}" if remedy else ""
-            raise ModelFileError(path, f"it has {size:,} bytes, expected at most {most_bytes:,}{hint}")
+        content = read_whole(path, most_bytes)
+    except FileNotFoundError:
+        raise ModelFileError(path, "the file does not exist") from None
     except OSError as error:
-        raise ModelFileError(path, f"it cannot be read: {reason(error)}") from None
+        words = reason(error) if error.errno == errno.EFBIG else f"it cannot be read: {reason(error)}"
+        raise ModelFileError(path, f"{words}: {remedy}" if remedy and error.errno == errno.EFBIG else words) from None
     except ValueError as error:
-        if isinstance(error, ModelFileError):
-            raise
         raise ModelFileError(repr(path), f"this is not the name of a file: {error}") from None
     try:
         return content.decode("utf-8-sig")
@@ -46,6 +37,29 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
         line = content.count(b"\n", 0, error.start) + 1
         found = f"byte {content[error.start]:#04x} is not UTF-8"
         raise ModelFileError(path, f"{found}, expected a text file in UTF-8", line) from None
+
+
+def read_rows(path: str | Path, text: str, first: int = 1) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a CSV text that are not empty, numbered from `first` on; all have as many cells as the first one.
+
+    **Raises:** `ModelFileError` naming the line.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    width = 0
+    try:
+        for cells in reader:
+            line = reader.line_num + first - 1
+            if not width and not any(cells):
+                break
+            if cells and width and len(cells) != width:
+                raise ModelFileError(path, f"{len(cells)} cells found, expected {width}, as in the first line", line)
+            width = width or len(cells)
+            if cells:
+                yield line, cells
+    except csv.Error as error:
+        raise ModelFileError(path, f"not a CSV file: {error}", reader.line_num + first - 1) from None
+    if not width:
+        raise ModelFileError(path, "its first line is empty, expected the names of columns", first)
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:

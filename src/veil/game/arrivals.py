@@ -36,6 +36,19 @@ class Arrivals:
     event: Int[np.ndarray, " k"]
     target: Int[np.ndarray, " n"]
 
+    def by_event(self, table: Float[np.ndarray, "A n"], num_events: int) -> sp.csr_array:
+        """The step of a policy with its events apart: `(n, E · n')`, row p, column `e · n' + p'`.
+
+        Example: from one pair by one action to a pair with event 0 and chance 3/4, and to another with event 1 and chance 1/4,
+        it is `(1, 2 · 2)`: 3/4 in column 0 · 2 + 0, and 1/4 in column 1 · 2 + 1.
+        """
+        step, size, after = sp.coo_array(self.step), table.shape[1], len(self.target)
+        weight = table.ravel()[step.row] * step.data
+        kept = weight > 0
+        row, arrival = step.row[kept] % size, step.col[kept]
+        column = self.event[self.edge[arrival]].astype(np.int64) * after + self.pair[arrival]
+        return sp.csr_array(sp.coo_array((weight[kept], (row, column)), shape=(size, num_events * after)))
+
     def lost_bits(self, mass: Float[np.ndarray, " m"]) -> tuple[float, Float[np.ndarray, " m"]]:
         """`I(X'; C, O' | C') = H(X'|C') − H(X'|C, O')` of arrivals with these masses, and its derivative in them."""
         there = np.bincount(self.pair, weights=mass, minlength=len(self.target))
@@ -61,11 +74,12 @@ def make_arrivals(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
                 f" {memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
             )
         with pace.step(count):
-            made.append(_arrivals(pairs, moves, time))
+            made.append(arrivals_at(pairs, moves, time))
     return tuple(made)
 
 
-def _arrivals(pairs: Pairs, moves: Moves, time: int) -> Arrivals:
+def arrivals_at(pairs: Pairs, moves: Moves, time: int) -> Arrivals:
+    """The arrivals of the step from the layer of a time; `moves`: those of the hidden chain."""
     hidden, layer, after = pairs.hidden, pairs.layers[time], pairs.layers[time + 1]
     carried = hidden.split_time <= time
     values = hidden.num_values if carried else 1

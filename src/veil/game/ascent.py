@@ -1,15 +1,9 @@
 """The game at given prices: the largest `H(Z|M_T)` over all policies, found and proven, on any public graph.
 
-In the flows `P(pair, action)` the problem is concave: maximise `H(Z|M_T)` subject to flow equations and `V ≥ δ`. The
-method is accelerated mirror ascent in its form of dual averaging. With weights `a_k`, `A_k = Σ a_i`:
-
-    y_k = (1 − a_k/A_k) x_{k−1} + (a_k/A_k) z_{k−1},     C_k = C_{k−1} − a_k log2 q(·; y_k),
-    z_k = argmax over feasible z of  E_z[C_k] − KL(z ‖ uniform),     x_k = (1 − a_k/A_k) x_{k−1} + (a_k/A_k) z_k
-
-where q(·; y) is the observer's posterior under y, KL that of trajectories, and z_k comes from one soft backward induction
-for each trial of the multiplier λ of return. A step is accepted while `A_k H(x_k)` is not below the soft value, which
-proves `max H − H(x_k) ≤ T log2(A) / A_k` up to the tolerance of that test. The mean of the posteriors, weighted by a_k, is
-the observer's rule; backward induction turns it into an upper bound over all policies, and the two bounds converge.
+In the flows `P(pair, action)` the problem is concave: maximise `H(Z|M_T)` subject to flow equations and `V ≥ δ`. The method is
+the ascent of `averaging.py`, with `∇H = −log2 q(·; y)` where q is the observer's posterior under y. The mean of the posteriors,
+weighted by a_k, is the observer's rule; backward induction turns it into an upper bound over all policies, and the two bounds
+converge.
 """
 
 import math
@@ -20,7 +14,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import Clock, OutOfTime, Progress, Stop, too_large_if_late
-from ..common.errors import TooLargeError
 from ..engine.compile import build
 from ..engine.event_entropy import show_path
 from ..engine.moves import situations
@@ -28,29 +21,24 @@ from ..engine.threads import one_blas_thread
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.apart import View
 from ..problem.problem import Problem
-from .multiplier import FlowPoint, MultiplierSearch
-from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
+from .averaging import WARM_STEP, Averaging, most_surplus
+from .multiplier import MultiplierSearch
+from .pairs import ObserverMemory, Pairs, PublicGraph, make_pairs
 from .public_graph import WrittenString
 from .responses import AgentProblem, Outcome, Tables, Task
-from .rule_tables import RuleTable, ValueTable
+from .rule_tables import RuleTable
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
-# These decide how fast the bounds converge; they are valid for any values.
-_GROWTH, _LARGEST_STEP = 1.3, 1e12  # of the step, after each that is accepted, up to where its gain is below rounding
-_WARM_STEP = 4.0  # the first step near a known policy, where the largest that are accepted are some ten times as long
+# Set by hand: they decide how fast the bounds converge, which are valid for any values.
 _TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
-_LEAST_STEP = 2e-3  # share of all steps so far; a smaller step is taken without the test
 _RETURN_SHARE = 0.02  # share of the gap that a surplus of return may cost
 _BOUND_EVERY = 5  # iterations between two upper bounds, each of which costs about as much as an iteration
-_BLIND_SHARE = 0.2  # of the time, for the game of an observer without memory
-_BLIND_GAP, _BLIND_ITERATIONS = 1e-4, 100  # of that game, which only has to give a first bound
 # Multipliers tried where the largest return is asked for, over the largest reward: the bound falls with λ, until one bit is
-# worth less than any return given up; the rounding error, about 1e-15 λ · reward, stays below 1e-9 bits.
-_MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5)
+# worth less than any return given up, and rises with the rounding error of λ times the return.
+_MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5, 1e7, 1e9)
 _LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
-_LEAST_SECONDS = (
-    0.2  # that the pairs of a game may take in any case: those of a small tree are worth more than the limit
-)
+# That the pairs of a game may take in any case: those of a small tree are worth more than the limit.
+_LEAST_SECONDS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +63,7 @@ class GameResult:
     observer's rule, `−log2 q(z|m)`, infinite where q is 0; `multiplier` is λ in bits per unit of return. `executable` is
     False where the policy acts on more than the agent knows (an automaton or a model index with `agent_knows=False`):
     `lower` then holds for agents who know it, `upper` for all.
-    `seconds` counts from the start of the clock. `blind` is the game of an observer without memory, where its rule was used.
+    `seconds` counts from the start of the clock.
     `prices` are the multipliers of the bounds beside the threshold with which the bound holds for policies that meet them.
     `problem`: whose game it is. With a task, both bounds are on the sum of bits and task, of which the policy has
     `task_value`. Of a game of several pairs, `rules`: those of their observers, `views`: what these see of the
@@ -96,7 +84,6 @@ class GameResult:
     history: tuple[Progress, ...]
     stopped: str
     problem: Problem
-    blind: "GameResult | None" = None
     prices: tuple[float, ...] = ()
     task_value: float = 0.0
     rules: tuple[PairRule, ...] = ()
@@ -167,8 +154,8 @@ def solve_priced_game(
     threshold: float | None,
     gap: float,
     iterations: int = 10_000,
-    blind: GameResult | None = None,
     prior: Tables | None = None,
+    known: float = math.inf,
     prices: Float[np.ndarray, " F"] | None = None,
     table: RuleTable | None = None,
     task: Task = (),
@@ -185,43 +172,39 @@ def solve_priced_game(
 
     **Raises:** `InfeasibleError` where no policy has the return asked for.
     """
-    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices, table=table, task=task), threshold, clock, prior)
+    ascent = _Ascent(
+        AgentProblem(problem, pairs, prices=prices, table=table, task=task), threshold, clock, prior, known
+    )
     try:
-        ascent.bound_simply(gap, blind)
+        ascent.bound_simply()
         stopped = ascent.run(gap, iterations)
     except KeyboardInterrupt:
         stopped = Stop.INTERRUPTED
     return ascent.result(stopped)
 
 
-def solve_blind_game(
-    problem: Problem, threshold: float | None, gap: float, clock: Clock, task: Task = ()
-) -> GameResult | None:
-    """The game of an observer without memory, whose rule serves every other observer too; None where it does not fit.
-
-    Its value is the largest `H(Z)` that a policy with return ≥ threshold attains.
-    """
-    gap = max(gap, _BLIND_GAP)
-    try:
-        pairs = made_pairs(problem, LastEvents(0), DEFAULT_MEMORY, clock)
-    except TooLargeError:
-        return None
-    return solve_priced_game(
-        problem, pairs, threshold=threshold, gap=gap, iterations=_BLIND_ITERATIONS, task=task, clock=clock
-    )
-
-
-def game_of_policy(agent: AgentProblem, point: FlowPoint, like: GameResult, threshold: float | None) -> GameResult:
+def game_of_policy(
+    agent: AgentProblem, tables: Tables, outcome: Outcome, like: GameResult, threshold: float | None
+) -> GameResult:
     """A game that was not searched: a given policy, and the bound that its own posterior proves.
 
-    **Arguments:** `point`, a policy on the pairs of `agent`; `like`: the game that it comes from, for what they share.
+    **Arguments:** `tables`, `outcome`: the policy on the pairs of `agent`; `like`: the game that it comes from, for the rest.
     """
-    ascent = _Ascent(agent, threshold, Clock(0.0))
-    ascent.point = point
-    ascent.rules, ascent.total, ascent.cumulative = agent.table.posteriors(point.outcome.joint), 1.0, like.multiplier
-    ascent.bound()
-    ascent.blind = like.blind
-    return replace(ascent.result(like.stopped), history=like.history, seconds=like.seconds, iterations=like.iterations)
+    rule = complete(agent.table.posteriors(outcome.joint), covering_rule(agent), agent)
+    costs = rule_costs(rule, agent.table.reachable)
+    clock = Clock(_LAST_BOUND_SECONDS)
+    upper, multiplier = upper_bound(agent, costs, threshold, like.multiplier, clock=clock)
+    return replace(
+        like,
+        lower=_Entropy(agent).value(outcome),
+        upper=upper,
+        multiplier=multiplier,
+        costs=costs,
+        pairs=agent.pairs,
+        tables=tuple(tables),
+        expected_return=outcome.expected_return,
+        threshold=threshold,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,43 +216,55 @@ class _Bound:
     costs: np.ndarray
 
 
-class _Ascent:
-    """The state of the search: weights, accumulated costs, the points x and z, the best rule so far."""
+class _Entropy:
+    """`H(Z|M_T)`, and what task and prices of other bounds pay."""
 
-    def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock, prior: Tables | None = None):
-        self.agent, self.threshold, self.clock = agent, threshold, clock
-        self.multipliers = MultiplierSearch(agent, threshold, prior)
-        self.warm = prior is not None
+    def __init__(self, agent: AgentProblem):
+        self._table = agent.table
+
+    def value(self, outcome: Outcome) -> float:
+        """See `Objective`."""
+        return self._table.entropy(outcome.joint) + outcome.bonus
+
+    def gradient(self, outcome: Outcome) -> list[np.ndarray]:
+        """See `Objective`; what is paid besides is added by the response itself."""
+        return [self._table.surprisals(outcome.joint)]
+
+
+class _Ascent:
+    """The state of the search: that of the ascent, the mean of the posteriors, the best rule so far."""
+
+    def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock, prior: Tables | None, known: float):
+        self.agent, self.threshold, self.clock, self.known = agent, threshold, clock, known
+        self.multipliers, self.warm = MultiplierSearch(agent, threshold, prior), prior is not None
         reachable = agent.table.reachable
-        self.total, self.step = 0.0, _WARM_STEP if self.warm else 1.0  # A_k, a_k
-        self.missed = 0.0  # what accepted steps failed the test by
-        self.accumulated = np.zeros(reachable.shape)  # C_k
         self.rules = np.zeros(reachable.shape)  # Σ a_i q(·; y_i)
         self.best = _Bound(np.inf, 0.0, np.full(reachable.shape, np.inf))
         self._offer(next(simple_rules(agent)), 0.0, trials=1)
         self._cover = covering_rule(agent)
-        self._most_surplus = 0.01 * (abs(self.multipliers.max_return.outcome.expected_return) + 1e-9 * agent.unit)
-        first = self.multipliers.respond(self.accumulated, 0.0, self._most_surplus, lambda: clock.reason, scale=0.0)
-        self.cumulative = first.multiplier
-        self.rate: float | None = None  # of the multiplier in the last step, which that of the next is near
-        self.point = self.lead = first.point  # x_k, z_k
-        self.blind: GameResult | None = None
+        first = self.multipliers.respond(
+            np.zeros(reachable.shape), 0.0, most_surplus(agent, self.multipliers), lambda: clock.reason, scale=0.0
+        )
+        self.course = Averaging(
+            agent,
+            _Entropy(agent),
+            self.multipliers,
+            first.point,
+            cumulative=first.multiplier,
+            step=WARM_STEP if self.warm else 1.0,
+        )
         self.iteration = 0
         self.history: list[Progress] = []
 
     @property
     def lower(self) -> float:
         """`H(Z|M_T)` of the current policy, and its bonus."""
-        return self._worth(self.point.outcome)
-
-    def _worth(self, outcome: Outcome) -> float:
-        """`H(Z|M_T)` and what the prices of the other bounds pay."""
-        return self.agent.table.entropy(outcome.joint) + outcome.bonus
+        return self.course.objective.value(self.course.point.outcome)
 
     @property
     def gap(self) -> float:
-        """Upper minus lower bound."""
-        return max(self.best.upper - self.lower, 0.0)
+        """The smallest upper bound that is known, minus the lower one."""
+        return max(min(self.best.upper, self.known) - self.lower, 0.0)
 
     def run(self, gap: float, iterations: int) -> str:
         """Iterate until the gap is reached or a limit is; returns which."""
@@ -295,53 +290,22 @@ class _Ascent:
     def advance(self, wanted: float) -> None:
         """One accepted step; `OutOfTime` in the middle of it leaves everything as it was."""
         open_gap = min(max(self.gap, wanted / 4), 1.0)
-        while True:
-            self.clock.check()
-            total = self.total + self.step
-            weight = self.step / total
-            seen = self.point.outcome.mixed(self.lead.outcome, weight).joint
-            costs = self.accumulated + self.step * self.agent.table.surprisals(seen)
-            rate = self.rate if self.warm and self.rate is not None else self.best.multiplier
-            guess = self.cumulative + self.step * rate
-            price = max(guess, 1e-9 / self.agent.unit)
-            surplus = min(_RETURN_SHARE * open_gap * total / price, self._most_surplus)
-            cumulative, value, lead = self.multipliers.respond(costs, guess, surplus, self.clock.check, scale=total)
-            hidden = self._worth(self.point.outcome.mixed(lead.outcome, weight))
-            allowed = self.missed + self.step * _TOLERATED * open_gap
-            if total * hidden >= value - allowed or self.step < _LEAST_STEP * self.total:
-                break
-            self.step /= 2
-        self.rules += self.step * self.agent.table.posteriors(seen)
-        self.rate = max(0.0, cumulative - self.cumulative) / self.step
-        self.point = self.point.mixed(lead, weight)
-        self.lead, self.accumulated, self.total, self.cumulative = lead, costs, total, cumulative
-        self.missed = allowed
-        self.step = min(self.step * _GROWTH, _LARGEST_STEP)
+        rate = self.course.rate if self.warm and self.course.rate is not None else self.best.multiplier
+        taken, seen = self.course.advance(rate, _TOLERATED * open_gap, _RETURN_SHARE * open_gap, self.clock.check)
+        self.rules += taken * self.agent.table.posteriors(seen.joint)
         self.iteration += 1
 
     def bound(self) -> None:
         """Turn the mean of the posteriors into an upper bound, and keep the best."""
-        if self.total:
-            self._offer(complete(self.rules / self.total, self._cover, self.agent), self.cumulative / self.total)
+        if total := self.course.total:
+            self._offer(complete(self.rules / total, self._cover, self.agent), self.course.cumulative / total)
 
-    def bound_simply(self, gap: float, blind: GameResult | None) -> None:
-        """Bounds that need no search on this graph: simple rules, and that of an observer without memory."""
+    def bound_simply(self) -> None:
+        """Bounds that need no search."""
         for rule in simple_rules(self.agent):
             if self.clock.reason is not None:
                 return
             self._offer(rule, 0.0)
-        pairs = self.agent.pairs
-        table = self.agent.table
-        if pairs.graph.sizes[-1] > 1 and pairs.hidden.split_time > 0 and isinstance(table, ValueTable):
-            if blind is None:
-                clock = self.clock.share(_BLIND_SHARE).silent()
-                blind = solve_blind_game(self.agent.problem, self.threshold, gap, clock, self.agent.task)
-            self.blind = blind
-            if blind is not None:
-                row = np.where(blind.pairs.reachable[0], np.exp2(-blind.costs[0]), 0.0)
-                self._offer(table.everywhere(row), blind.multiplier)
-                if blind.stopped == Stop.INTERRUPTED:
-                    raise KeyboardInterrupt
 
     def _offer(self, rule: np.ndarray, multiplier: float, trials: int = 6) -> None:
         clock = Clock(self.clock.left + _LAST_BOUND_SECONDS)
@@ -351,6 +315,8 @@ class _Ascent:
             starts = [(large / self.agent.largest_reward, 1) for large in _MULTIPLIERS_AT_LARGEST]
         for start, most in starts:
             bound, multiplier = upper_bound(self.agent, costs, self.threshold, start, most, clock)
+            if self.multipliers.at_largest:
+                bound += multiplier * self.agent.return_error()
             if bound < self.best.upper:
                 self.best = _Bound(bound, multiplier, costs)
 
@@ -362,17 +328,9 @@ class _Ascent:
 
     def result(self, stopped: str) -> GameResult:
         """The policy as tables, evaluated anew, with both bounds."""
-        tables = tables_of(self.agent, self.point)
-        outcome = self.agent.outcome(tables)
-        richest = self.multipliers.max_return
-        missing = 0.0 if self.threshold is None else self.threshold - outcome.expected_return
-        spare = richest.outcome.expected_return - outcome.expected_return
-        if self.multipliers.binds and 0 < missing < spare:
-            # By rounding alone: mix in twice as much of the policy of the largest return as is missing.
-            tables = tables_of(self.agent, self.point.mixed(richest, min(1.0, 2 * missing / spare)))
-            outcome = self.agent.outcome(tables)
+        tables, outcome = self.multipliers.evaluated(self.course.point)
         return GameResult(
-            lower=self._worth(outcome),
+            lower=self.course.objective.value(outcome),
             upper=self.best.upper,
             multiplier=self.best.multiplier,
             costs=self.best.costs,
@@ -386,16 +344,6 @@ class _Ascent:
             history=tuple(self.history),
             stopped=str(stopped),
             problem=self.agent.problem,
-            blind=self.blind,
             prices=self.agent.prices,
             task_value=outcome.bonus if self.agent.task else 0.0,
         )
-
-
-def tables_of(agent: AgentProblem, point: FlowPoint) -> list[np.ndarray]:
-    """Action probabilities from flows; even odds at pairs that the policy never reaches."""
-    tables = []
-    for flow, even in zip(point.flows, agent.uniform(), strict=True):
-        here = flow.sum(axis=0)
-        tables.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
-    return tables

@@ -47,7 +47,7 @@ class Bounds:
     @property
     def is_exact(self) -> bool:
         """Whether `lower` is what the policy hides, and not only a bound on it."""
-        return self.best is self.games[0] and self.best.is_whole and self.best.is_exact
+        return self.best.is_whole and self.best.is_exact
 
     def policy(self, problem: Problem) -> HistoryPolicy:
         """The best policy known, over the whole horizon of the problem."""

@@ -20,7 +20,9 @@ from ..common.logs import code_lengths_bits, conditional_entropy_bits, entropy_b
 from ..common.numbering import number_keys
 from ..engine.beliefs import merge_histories
 from ..engine.kernel import num_columns, num_rows
-from .pairs import DEFAULT_MEMORY, GivenGraph, Pairs, PublicGraph, event_step
+from ..engine.moves import Moves
+from .arrivals import arrivals_at
+from .pairs import DEFAULT_MEMORY, GivenGraph, Pairs, PublicGraph
 from .responses import AgentProblem, Tables
 
 _UNIFORM_SHARE = 1e-3  # of a uniform choice, so that every history that some policy makes possible has a belief
@@ -59,10 +61,10 @@ def opacity_lower_bound(
 
     Cost: `T · most · E` beliefs. **Raises:** `TooLargeError`, `OutOfTime`.
     """
-    layer = pairs.layers[0]
+    layer, moves = pairs.layers[0], Moves.of(pairs.hidden)
     messages, lost, largest, pace = first_messages(pairs), 0.0, 0, Pace(clock, _SECONDS_A_CHILD)
     for time, table in enumerate(tables):
-        layer, step = pairs.layers[time + 1], event_step(pairs, time, table)
+        layer, step = pairs.layers[time + 1], arrivals_at(pairs, moves, time).by_event(table, moves.num_events)
         count = _count_children(messages, step, memory_bytes)
         with pace.step(count):
             row, pair, mass = _children(messages, step, len(layer))
@@ -124,17 +126,15 @@ class Clustered:
 
         **Arguments:** `old`, `tables`: the policy; `new`, the agent on the pairs of this graph.
         """
-        result = []
-        for time, (table, even) in enumerate(zip(tables, new.uniform(), strict=True)):
+        flows = []
+        for time, table in enumerate(tables):
             part = sp.coo_array(self.messages[time])
             states = old.hidden.num_states * old.hidden.num_values
             layer = new.pairs.layers[time]
             keys = layer.node.astype(np.int64) * states + numbered_state(new.pairs, time)
             place = np.searchsorted(keys, part.row.astype(np.int64) * states + numbered_state(old, time)[part.col])
-            flow = np.stack([np.bincount(place, part.data * row[part.col], len(keys)) for row in table])
-            here = flow.sum(axis=0)
-            result.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
-        return result
+            flows.append(np.stack([np.bincount(place, part.data * row[part.col], len(keys)) for row in table]))
+        return new.tables(flows)
 
 
 def clustered_graph(
@@ -157,9 +157,9 @@ def clustered_graph(
     possible = pairs.hidden.root.any(axis=0)
     first = np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)  # each first event in a node of its own
     following, messages = [], [first_messages(pairs)]
-    pace = Pace(clock, _SECONDS_A_CHILD)
+    pace, moves = Pace(clock, _SECONDS_A_CHILD), Moves.of(pairs.hidden)
     for time in range(pairs.hidden.horizon):
-        after, step = pairs.layers[time + 1], event_step(pairs, time, spread[time])
+        after, step = pairs.layers[time + 1], arrivals_at(pairs, moves, time).by_event(spread[time], events)
         with pace.step(_count_children(messages[-1], step, memory_bytes)):
             row, pair, mass = _children(messages[-1], step, len(after))
             rows, number = number_keys(row)

@@ -1,6 +1,7 @@
-"""Memories of the observer that grow: windows, last events, clusters of beliefs; each turn plays one and says what is next.
+"""Memories of the observer that grow: none, the whole one, windows, last events, clusters of beliefs, turn by turn.
 
-Every game on such a memory proves an upper bound over all policies. Windows (`windows.py`) are best where the agent mixes soon.
+Every game on such a memory proves an upper bound over all policies. That of no memory is the largest prior entropy that a
+policy attains. The whole memory ends the search if it fits. Else windows (`windows.py`) are best where the agent mixes soon.
 Clusters of beliefs (`clusters.py`) carry what lasts, such as which goal it chose long ago: the game's events are redirected by
 value (`redirect.py`) while that lowers the bound, then its policy is moved to clusters of the beliefs that it leads to and
 lifted there (`lift.py`) while that raises the lower bound, and the clusters of the lifted policy, with more nodes, are next.
@@ -18,16 +19,24 @@ from ..common.errors import TooLargeError
 from ..engine.compile import build
 from ..problem.problem import Problem
 from .arrivals import make_arrivals
-from .ascent import GameResult, game_of_policy
+from .ascent import GameResult, game_of_policy, made_pairs
 from .bounds import Bounds
 from .clusters import Clustered, clustered_graph, opacity_lower_bound
 from .lift import lift
-from .pairs import LastEvents, ObserverMemory, make_pairs
+from .pairs import LastEvents, ObserverMemory, Pairs, make_pairs
+from .public_graph import whole_memory
 from .redirect import Redirected, redirected_graph
-from .responses import AgentProblem, Task
-from .solve import least_game, solve_game
+from .responses import AgentProblem, Tables, Task
+from .solve import solve_game
 from .windows import has_windows, window_sides
 
+WHOLE_GAP, _WIDE_GAP = 1e-3, 0.05  # bits, by default: of the whole memory, and of one that grows
+LONG_SECONDS = 600.0  # of a memory that grows, where no limit is given: more of it always gains a little
+_GROWING_SHARE = 0.65  # of the time, for memories that grow, where passes over the last graph follow
+_GAME_SECONDS = 1e-7  # of the shortest game, for each move: measured on one core
+# All shares and growths below decide how fast the bounds converge, which hold for any values. They were set by the gaps of the
+# later grid with 60 decisions and of the 15 × 15 cells after equal time (`benchmarks/game.py`).
+_BLIND_SHARE, _BLIND_GAP, _BLIND_ITERATIONS = 0.2, 1e-4, 100  # of the time, for the game without memory; bits; at most
 _WINDOWS_SHARE, _WINDOW_GAME_SHARE = 1 / 5, 1 / 3  # of the time, for windows; of what is left of it, for a game of one
 _WINDOW_GROWTH = 4  # a window costs up to this many times what the one before it took
 _FIRST_WINDOW = 2
@@ -40,7 +49,7 @@ _ROUND_GROWTH = 1.5  # a round takes at least this many times as long as the one
 _WORTH_A_ROUND = 0.1  # share of the gap: the turn of the observer ends where a round closes less
 _WORTH_A_LIFT = 0.25  # the same for the agent, whose search is local: the next turn gives it a better place to begin
 _WORTH_AN_EVENT = 0.02  # share of the bound: an event more that lowers it by less is the last
-_WINDOW_GAP = 0.1  # share of the gap asked for, to which a game of a window is solved; no game is solved to less
+_LEAST_GAP = 0.1  # share of the gap asked for; no game is solved to less
 _PATH_GAP = 0.25  # the same where nothing is known of what the policy hides
 _GAME_GAP = 0.15  # share of the gap so far to which a game is solved
 _FIRST_GAP = 0.5  # the same for the first game of a turn, which only has to show where its events are best led
@@ -61,27 +70,31 @@ class Turn(Protocol):
 
 
 class Growth:
-    """The best bounds so far, and the games that prove them."""
+    """The best bounds so far, and the games that prove them; the arguments are those of `enclose`."""
 
     def __init__(
         self,
         problem: Problem,
         threshold: float | None,
-        gap: float,
+        gap: float | None,
         nodes: int,
         most_nodes: int,
         memory_bytes: int,
-        blind: GameResult | None,
         clock: Clock,
         task: Task = (),
+        iterations: int = 10_000,
+        pass_seconds: float = 0.0,
     ):
-        self.problem, self.threshold, self.gap, self.clock = problem, threshold, gap, clock
-        self.nodes, self.most_nodes, self.memory_bytes, self.blind = nodes, most_nodes, memory_bytes, blind
+        self.problem, self.threshold, self.asked_gap, self.clock, self.task = problem, threshold, gap, clock, task
+        self.nodes, self.most_nodes, self.memory_bytes = nodes, most_nodes, memory_bytes
+        self.iterations, self.pass_seconds = iterations, pass_seconds
+        self.gap = gap or WHOLE_GAP
         self.hidden = build(problem)
-        self.task = task
         self.lower = -np.inf if task else 0.0  # true of every policy
         self.best: GameResult | None = None
         self.games: dict[type[Turn], GameResult] = {}
+        """Those of the smallest upper bounds of each kind of memory."""
+        self.ended = "nodes" if self.is_value else "whole horizon"
 
     @property
     def is_value(self) -> bool:
@@ -90,7 +103,7 @@ class Growth:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the return alone counts beside the bits, as windows and lifted policies need it."""
+        """Whether the return alone counts beside the bits, as lifted policies need it."""
         return not self.problem.others and not self.task
 
     @property
@@ -103,24 +116,21 @@ class Growth:
         """Upper minus lower bound."""
         return self.upper - self.lower
 
-    def run(self, first: Turn | None = None) -> Bounds:
-        """Turn after turn, until both bounds are close or the time, the memory or the caller ends it.
+    def run(self, first: "Turn | None" = None) -> Bounds:
+        """Turn after turn, until both bounds are close or the time, the memory or the caller ends it."""
+        # Of a path the game without memory is no smaller than that of one event, and tells less.
+        begins_small = self.is_value or self.most_nodes == 1
+        begun, stopped = self.clock, self._turns(first or (Nothing() if begins_small else Whole()))
+        if not self.games:
+            self.play(Nothing, make_pairs(self.hidden, LastEvents(0)), 0.0, Clock(0.0))
+        assert self.best is not None
+        games = sorted(self.games.values(), key=lambda game: game.upper)
+        return Bounds(self.lower, self.best, tuple(games), stopped, begun.spent)
 
-        If no game was finished, that of an observer without memory gives both bounds.
-        """
-        stopped = self._turns(first or self.first())
-        games = list(self.games.values())
-        if not games:
-            games = [self.blind or least_game(self.problem, self.threshold, self.task)]
-            self.keep(0.0, games[0])
-        games.sort(key=lambda game: game.upper)
-        return Bounds(self.lower, self.best or games[0], tuple(games), stopped, self.clock.spent)
-
-    def _turns(self, turn: Turn | None) -> str:
+    def _turns(self, turn: "Turn | None") -> str:
         try:
             with interruptible():
                 while turn is not None:
-                    self.clock.check()
                     turn = turn.play(self)
                     if self.open_bits <= self.gap:
                         return "gap reached"
@@ -128,49 +138,61 @@ class Growth:
             return str(end.reason)
         except TooLargeError:
             return "memory"
-        return "whole horizon" if not self.is_value else "nodes"
+        return self.ended
 
-    def first(self) -> Turn:
-        """The memory that is tried first."""
+    def first(self) -> "Turn":
+        """The first memory that grows."""
         if has_windows(self.problem) and self.is_plain:
-            length = min(_FIRST_WINDOW, self.problem.horizon)
-            return Window(length, self.clock.share(_WINDOWS_SHARE).silent())
+            return Window(min(_FIRST_WINDOW, self.problem.horizon), self.clock.share(_WINDOWS_SHARE).silent())
         return Events(int(self.is_value))
 
-    def game(self, kind: type[Turn], problem: Problem, memory: ObserverMemory, gap: float, clock: Clock,
-             near: Near | None = None, told_at: int | None = None) -> GameResult:  # fmt: skip
+    def begin_growing(self) -> None:
+        """The limits of memories that grow, once it is known that the whole one does not fit."""
+        self.gap, clock = self.asked_gap or _WIDE_GAP, self.clock
+        if math.isinf(clock.time_limit):
+            self.clock = clock.within(LONG_SECONDS)
+        elif self.pass_seconds:
+            self.clock = clock.share(_GROWING_SHARE)
+
+    def play(
+        self,
+        kind: "type[Turn]",
+        pairs: Pairs,
+        gap: float,
+        clock: Clock,
+        *,
+        problem: Problem | None = None,
+        iterations: int = 10_000,
+        prior: Tables | None = None,
+    ) -> GameResult:
         """One game; unless its observer is told the hidden state its bound counts, its policy when it is measured.
 
-        **Raises:** `OutOfTime` also where the caller ended the game, whose bound then counts all the same.
+        **Raises:** `OutOfTime` where the caller ended the game, whose bound then counts all the same.
         """
-        hidden = self.hidden if problem is self.problem else build(problem)
-        pairs = make_pairs(hidden, memory, self.memory_bytes, told_at=told_at, clock=clock)
-        prior = None
-        if near is not None:
-            agent, (moving, old) = AgentProblem(problem, pairs), near
-            prior = agent.spread(moving.moved(old.pairs, old.tables, agent), _UNIFORM_SHARE)
         game = solve_game(
-            problem, threshold=self.threshold, gap=gap, pairs=pairs, blind=self.blind, prior=prior, task=self.task,
-            clock=clock,
+            problem or self.problem, threshold=self.threshold, gap=gap, iterations=iterations, pairs=pairs, prior=prior,
+            known=self.upper, task=self.task, clock=clock,
         )  # fmt: skip
-        self.blind = game.blind or self.blind
-        if told_at is None and (kind not in self.games or game.upper < self.games[kind].upper):
+        told = game.graph.told_at is not None
+        if not told and (kind not in self.games or game.upper < self.games[kind].upper):
             self.games[kind] = game
-        self.best = self.best or game
-        self.keep(0.0, game)
+        proven = told or (game.is_whole and game.is_exact and game.problem is self.problem)
+        self.keep(game.lower if proven else game.task_value, game)
         if game.stopped in ENDED_BY_CALLER:
             raise OutOfTime(Stop(game.stopped))
         return game
 
-    def observer_turn(
-        self, kind: type[Turn], memory: ObserverMemory, near: Near | None = None, *, redirects: bool
-    ) -> GameResult:
+    def observer_turn(self, memory: ObserverMemory, near: Near | None = None, *, redirects: bool) -> GameResult:
         """A game on a memory and, with `redirects`, those redirected from it while the bound falls; the best of them."""
         best: GameResult | None = None
         turn, share = self.clock.share(_TURN_SHARE), _GAME_GAP if near is None else _FIRST_GAP
         while True:
-            clock = turn.share(_GAME_SHARE) if redirects else turn
-            game = self.game(kind, self.problem, memory, self.aim(share), clock.silent(), near)
+            clock, prior = turn.share(_GAME_SHARE) if redirects else turn, None
+            pairs = make_pairs(self.hidden, memory, self.memory_bytes, clock=clock)
+            if near is not None:
+                agent, (moving, old) = AgentProblem(self.problem, pairs), near
+                prior = agent.spread(moving.moved(old.pairs, old.tables, agent), _UNIFORM_SHARE)
+            game = self.play(Events, pairs, self.aim(share), clock.silent(), prior=prior)
             self.report("automata", max(game.graph.sizes), self.most_nodes)
             fallen = np.inf if best is None else best.upper - game.upper
             best = game if best is None or fallen > 0 else best
@@ -184,12 +206,12 @@ class Growth:
 
     def aim(self, share: float) -> float:
         """The gap to which a game is solved: a share of the gap so far."""
-        return max(_WINDOW_GAP * self.gap, share * min(self.open_bits, 1.0)) if self.is_value else _PATH_GAP * self.gap
+        return max(_LEAST_GAP * self.gap, share * min(self.open_bits, 1.0)) if self.is_value else _PATH_GAP * self.gap
 
     def keep(self, bits: float, game: GameResult) -> None:
-        """A lower bound on what the policy of a game hides, to which its task is added."""
-        if bits + game.task_value > self.lower:
-            self.lower, self.best = bits + game.task_value, game
+        """A lower bound on what the policy of a game hides, its task included."""
+        if self.best is None or bits > self.lower or (bits == self.lower and game.is_whole):
+            self.lower, self.best = max(bits, self.lower), game
 
     def measure(self, game: GameResult) -> None:
         """A proven lower bound on what the policy of a game hides, where that fits the memory."""
@@ -197,13 +219,46 @@ class Growth:
             found = opacity_lower_bound(game.pairs, game.tables, clock=self.clock, memory_bytes=self.memory_bytes)
         except TooLargeError:
             return
-        self.keep(found.bits, game)
+        self.keep(found.bits + game.task_value, game)
 
     def report(self, phase: str, size: int, of: int) -> None:
         """Progress: both bounds, and how large the memory is."""
         best = min(self.games.values(), key=lambda game: game.upper)
         clock = self.clock
         clock.report(Progress(phase, size, of, self.lower, math.nan, best.multiplier, clock.spent, best.upper))
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No memory: the game is small, and its bound the largest prior entropy that a policy attains."""
+
+    def play(self, growth: Growth) -> Turn | None:
+        """See `Turn`."""
+        clock = growth.clock.share(_BLIND_SHARE).silent()
+        pairs = made_pairs(growth.problem, LastEvents(0), growth.memory_bytes, clock)
+        growth.play(Nothing, pairs, max(growth.gap, _BLIND_GAP), clock, iterations=_BLIND_ITERATIONS)
+        return Whole() if growth.most_nodes > 1 else None
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All that the observer remembers, if that fits."""
+
+    def play(self, growth: Growth) -> Turn | None:
+        """See `Turn`."""
+        try:
+            pairs = made_pairs(growth.problem, whole_memory(growth.hidden), growth.memory_bytes, growth.clock)
+            moves = sum(step.nnz for step in pairs.steps)
+            clock = growth.clock.share(more=-growth.pass_seconds * moves)
+            if growth.pass_seconds and clock.left < _GAME_SECONDS * moves:
+                raise TooLargeError("there is no time for the game on the whole history")
+        except TooLargeError:
+            if growth.hidden.written is not None:  # automata of events need a clock
+                raise
+            growth.begin_growing()
+            return growth.first()
+        growth.ended = growth.play(Whole, pairs, growth.gap, clock, iterations=growth.iterations).stopped
+        return None
 
 
 @dataclass(frozen=True)
@@ -220,13 +275,11 @@ class Window:
         try:
             told, forgets = window_sides(growth.problem, self.length)
             for side in (told, forgets)[told is forgets :]:  # over the whole horizon the two are one game
-                clock = self.turn.share(_WINDOW_GAME_SHARE)
-                gap = _WINDOW_GAP * growth.gap
-                game = growth.game(Window, side.problem, side.memory, gap, clock, told_at=side.told_at)
-                if side is told:
-                    growth.keep(game.lower, game)
+                clock, hidden = self.turn.share(_WINDOW_GAME_SHARE), build(side.problem)
+                pairs = make_pairs(hidden, side.memory, growth.memory_bytes, told_at=side.told_at, clock=clock)
+                growth.play(Window, pairs, _LEAST_GAP * growth.gap, clock, problem=side.problem)
         except TooLargeError:
-            return Events(1) if growth.games or self.length == 1 else Window(1, self.turn)
+            return Events(1) if Window in growth.games or self.length == 1 else Window(1, self.turn)
         except OutOfTime as end:
             if end.reason in ENDED_BY_CALLER or growth.clock.reason is not None:
                 raise
@@ -247,12 +300,12 @@ class Events:
     def play(self, growth: Growth) -> Turn | None:
         """See `Turn`."""
         before = growth.upper
-        game = growth.observer_turn(Events, LastEvents(self.number), redirects=growth.is_value and not growth.is_plain)
+        game = growth.observer_turn(LastEvents(self.number), redirects=growth.is_value and not growth.is_plain)
+        fallen = before - growth.upper
         if not growth.is_value:
             if game.stopped == "gap reached":  # one cut short may be hardly searched
                 growth.best = game
-            worth = before - growth.upper >= _WORTH_AN_EVENT * growth.upper
-            return Events(self.number + 1) if worth else None
+            return Events(self.number + 1) if fallen >= _WORTH_AN_EVENT * growth.upper else None
         if not growth.is_plain or growth.lower <= 0:  # else it would hardly hide more
             growth.measure(game)
         return Clusters(game, growth.nodes) if growth.is_plain else Events(self.number + 1)
@@ -271,7 +324,7 @@ class Clusters:
             return None
         agent = AgentProblem(growth.problem, self.game.pairs)
         moving = clustered_graph(agent, self.game.tables, self.nodes, growth.clock, growth.memory_bytes)
-        game = growth.observer_turn(Events, moving.memory, (moving, self.game), redirects=True)
+        game = growth.observer_turn(moving.memory, (moving, self.game), redirects=True)
         if growth.open_bits <= growth.gap:
             return None
         return self.lifted(growth, game)
@@ -288,7 +341,7 @@ class Clusters:
             agent = AgentProblem(growth.problem, pairs, make_arrivals(pairs, clock, memory_bytes))
             tables = clustered.moved(game.pairs, game.tables, agent)
             lifted = lift(agent, tables, growth.threshold, game.multiplier, _LIFT_ITERATIONS, turn)
-            game = game_of_policy(agent, lifted.point, game, growth.threshold)
+            game = game_of_policy(agent, lifted.tables, lifted.outcome, game, growth.threshold)
             growth.keep(lifted.bits, game)
             gained, before = lifted.bits - before, lifted.bits
             nodes = math.ceil(_MORE_NODES * nodes)

@@ -116,7 +116,7 @@ class MultiplierSearch:
         if above is not None:
             return above
         assert below is not None
-        return self._lifted(below)
+        return below._replace(point=self.feasible(below.point))
 
     def _at(
         self, costs: np.ndarray, multiplier: float, paid: Sequence[np.ndarray] | None, scale: float
@@ -156,12 +156,25 @@ class MultiplierSearch:
         assert self._derivative is not None
         return more / self._agent.unit / self._derivative / self._agent.unit
 
-    def _lifted(self, found: SoftResponse) -> SoftResponse:
-        """A response with too little return, mixed with the policy of the largest return until it has enough."""
-        assert self._threshold is not None
-        largest, gained = self.max_return.outcome.expected_return, found.point.outcome.expected_return
-        weight = min(1.0, (self._threshold - gained) / max(largest - gained, 1e-300))
-        return found._replace(point=found.point.mixed(self.max_return, weight))
+    def feasible(self, point: FlowPoint, times: float = 1.0) -> FlowPoint:
+        """The point itself if it has the return asked for, else mixed with the policy of the largest return.
+
+        **Arguments:** `times`: how much of that is mixed in, times what is missing.
+        """
+        missing = 0.0 if self._threshold is None else self._threshold - point.outcome.expected_return
+        if missing <= 0:
+            return point
+        spare = self.max_return.outcome.expected_return - point.outcome.expected_return
+        return point.mixed(self.max_return, min(1.0, times * missing / max(spare, 1e-300)))
+
+    def evaluated(self, point: FlowPoint) -> tuple[list[Float[np.ndarray, "A n"]], Outcome]:
+        """The tables of a feasible point and their outcome, computed anew: rounding does not make them infeasible."""
+        tables = self._agent.tables(point.flows)
+        outcome, flows = self._agent.flows(tables)
+        if self.binds and self._threshold is not None and outcome.expected_return < self._threshold:
+            tables = self._agent.tables(self.feasible(FlowPoint(outcome, flows), times=2.0).flows)
+            outcome = self._agent.outcome(tables)
+        return tables, outcome
 
 
 def _rounding(agent: AgentProblem) -> float:

@@ -162,33 +162,6 @@ def _repeats(time: int, layers: list[Layer], following: list[np.ndarray], table:
     return time > 0 and np.array_equal(table, following[-1]) and layers[-1].equals(layers[-2])
 
 
-def event_step(pairs: Pairs, time: int, table: Float[np.ndarray, "A n"]) -> sp.csr_array:
-    """The step of a policy from layer t with its events apart: `(n, E · n')`, row p, column `e · n' + p'`.
-
-    **Arguments:** `table`, the policy's probabilities at that time, a column for each pair. In the example of `make_pairs`
-    with one action the step is `(1, 2 · 2)`: `P(0|0)` in column 0 · 2 + 0, and `P(1|0)` in column 1 · 2 + 1.
-    """
-    moves, layer, after = Moves.of(pairs.hidden), pairs.layers[time], pairs.layers[time + 1]
-    hidden, following = pairs.hidden, pairs.graph.following[time]
-    carried = hidden.split_time <= time
-    values = hidden.label.shape[1] if carried else 1
-    numbers = (after.node.astype(np.int64) * hidden.num_states + after.x) * values + (after.z if carried else 0)
-    rows, columns, data = [], [], []
-    for action in range(len(table)):
-        pair, move = moves.entries(layer, action)
-        weight = table[action, pair] * moves.probability[move]
-        pair, move, weight = pair[weight > 0], move[weight > 0], weight[weight > 0]
-        event = moves.event[move]
-        key = following[layer.node[pair], event].astype(np.int64) * hidden.num_states + moves.target[move]
-        key = key * values + layer.z[pair] if carried else key
-        rows.append(pair)
-        columns.append(event.astype(np.int64) * len(after) + np.searchsorted(numbers, key))
-        data.append(weight)
-    places = (np.concatenate(rows), np.concatenate(columns))
-    shape = (len(layer), hidden.num_events * len(after))
-    return sp.csr_array(sp.coo_array((np.concatenate(data), places), shape=shape))
-
-
 @dataclass(frozen=True)
 class TreePairs:
     """How large the tree of all histories is: exact, or a lower bound where counting was given up."""

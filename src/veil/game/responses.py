@@ -178,6 +178,14 @@ class AgentProblem:
         tables = self.available / self.available.sum(axis=0)
         return [self._at_pairs(tables, time) for time in range(self.horizon)]
 
+    def tables(self, flows: Sequence[Float[np.ndarray, "A n"]]) -> list[np.ndarray]:
+        """Action probabilities from what is in proportion to `P(pair at t, action)`; even odds where that is nothing."""
+        result = []
+        for flow, even in zip(flows, self.uniform(), strict=True):
+            here = flow.sum(axis=0)
+            result.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
+        return result
+
     def spread(self, tables: Tables, share: float) -> list[np.ndarray]:
         """A policy with this share of the uniform one mixed in, so that it excludes no action."""
         return [(1 - share) * table + share * even for table, even in zip(tables, self.uniform(), strict=True)]

@@ -9,12 +9,13 @@ the next prices and weights, and the mixture, which hides at least the mean of i
 
 While no mixture of the columns keeps all bits that must be kept, there are two programs in turns. The first maximises the
 least of what is kept beyond its bound; its multipliers are weights of the kept bits alone, and if their game has an upper bound
-below 0 no policy keeps them all. The second allows bits to be missed at a penalty that grows from round to round. Prices have
-no largest value: once a mixture keeps all bits they are the multipliers of a program without a penalty.
+below 0 no policy keeps them all. The second allows bits to be missed, the most of what is missed at a penalty that grows from
+round to round. Prices have no largest value: once a mixture keeps all bits they are the multipliers of a program without a
+penalty.
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -24,20 +25,22 @@ from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime
 from ..engine.feasibility import feasible_mixture, other_targets
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
-from .ascent import GameResult, solve_priced_game, tables_of
+from .ascent import GameResult, solve_priced_game
 from .multiplier import FlowPoint
 from .pairs import Pairs
 from .responses import AgentProblem, Outcome, Task
 from .rule_tables import RuleTable, rule_table
 
-_ROUNDS = 60  # games at most
+# Set by hand: they decide how fast the bounds converge, which are valid for any values.
+_ROUNDS = 60  # games at most; about ten suffice for two constraints
 _SHARE_OF_GAP = 0.25  # of the gap asked for, at which each of these games ends
 _OWN_SHARE = 0.3  # of the gap so far, at which the next game ends: early prices are not worth more
 _LARGEST_GAP = 0.1  # at which it ends at the latest
+# Against rounding: of the slack, the entropies, and the linear programs.
 _INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding, and at least
 _ROUNDINGS = 4  # times the bound on rounding errors, since a range may be narrow
 _FIRST_PENALTY, _PENALTY_GROWTH = 10.0, 10.0  # of bits that are missed, in bits for a bit, while no mixture keeps them
-_LARGEST_PENALTY = 1e6  # where a bound gains nothing more by it; prices may be larger
+_LARGEST_PENALTY = 1e6  # bits for a bit, where a bound gains nothing more by it; prices may be larger
 _UNREACHABLE = 1e-9  # bits: an upper bound on what is kept beyond its bounds that is further below 0 is a proof
 _KEPT_MORE = 4e-12  # bits beyond those that must be kept, for other ways to sum them and for their proof
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -84,6 +87,15 @@ class _Column:
     slack: Float[np.ndarray, " F"]
 
 
+class _Mixture(NamedTuple):
+    """The shares of the columns, the multipliers of bits and slacks, and the least of what is kept beyond its bound."""
+
+    shares: Float[np.ndarray, " C"]
+    weights: Float[np.ndarray, " J"]
+    multipliers: Float[np.ndarray, " F"]
+    spare: float
+
+
 class Rounds:
     """The columns so far, the best bound with the weights of its game, and the prices and weights of the next game.
 
@@ -100,6 +112,7 @@ class Rounds:
         threshold: float | None,
         gap: float,
         task: Task = (),
+        known: float = np.inf,
     ):
         self.problem, self.pairs, self.counted, self.threshold, self.gap = problem, pairs, counted, threshold, gap
         self.agent, self.targets = AgentProblem(problem, pairs, task=task), other_targets(problem)
@@ -111,6 +124,7 @@ class Rounds:
         self.aim = counted.kept + _KEPT_MORE
         self.columns: list[_Column] = []
         self.lower, self.upper, self.proving, self.games = -np.inf, np.inf, self.weights, 0
+        self.known = known
         self.best: GameResult | None = None
         self.mixture: _Column | None = None
         self.unreachable, self._penalty, self._least_kept = False, _FIRST_PENALTY, -np.inf
@@ -119,8 +133,8 @@ class Rounds:
 
     @property
     def open_bits(self) -> float:
-        """Upper minus lower bound."""
-        return self.upper - self.lower
+        """The smallest upper bound that is known, minus the lower one."""
+        return min(self.upper, self.known) - self.lower
 
     def run(self, iterations: int, clock: Clock) -> str:
         """Games until the bounds are as close as asked for, or the clock says so; returns why they end."""
@@ -152,7 +166,6 @@ class Rounds:
             if bounds
             else _OWN_SHARE * open_bits,
             iterations=iterations,
-            blind=None if self.best is None else self.best.blind,
             prices=self.prices,
             table=self.counted.table(weights),
             task=self.agent.task if bounds else (),
@@ -165,8 +178,9 @@ class Rounds:
         elif self.best is None or upper < self.upper:
             self.best, self.upper, self.proving = found, upper, weights
         self.columns.append(self._column(FlowPoint(*self.agent.flows(found.tables))))
-        shares, self.weights, multipliers = self._mixed()
-        self.prices = multipliers / self.units if self.targets else None
+        mixture = self._mixed()
+        self.weights, shares = mixture.weights, mixture.shares
+        self.prices = mixture.multipliers / self.units if self.targets else None
         point = self.columns[0].point
         total = shares[0]
         for share, column in zip(shares[1:].tolist(), self.columns[1:], strict=True):
@@ -196,92 +210,61 @@ class Rounds:
 
     def _inside(self) -> list[np.ndarray]:
         """The policy whose worst slack is largest, on the pairs; even odds where it never goes."""
-        tables = []
-        for time, even in enumerate(self.agent.uniform()):
-            flow = feasible_mixture(self.problem).flows[time].T[:, self.pairs.layers[time].x]
-            here = flow.sum(axis=0)
-            tables.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
-        return tables
+        flows = zip(feasible_mixture(self.problem).flows[:-1], self.pairs.layers[:-1], strict=True)
+        return self.agent.tables([flow.T[:, layer.x] for flow, layer in flows])
 
-    def _mixed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The shares of the columns that meet everything with the largest least, and the multipliers: weights and prices.
+    def _mixed(self) -> "_Mixture":
+        """The best mixture of the columns that meets everything, and the next prices and weights.
 
-        Where no mixture keeps all bits, the multipliers of the two programs for that case, in turns (see above).
+        Where no mixture keeps all bits, those of the two programs for that case, in turns (see above).
         """
-        if not len(self.counted.kept):
-            return self._program(None)
-        kept = self._most_kept()
-        self._least_kept = kept[0]
-        if kept[0] >= 0:
-            return self._program(None)
-        if self.games % 2:
-            return kept[1:]
-        self._penalty = min(_PENALTY_GROWTH * self._penalty, _LARGEST_PENALTY)
-        return self._program(self._penalty)
-
-    def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bits and the slacks of all columns, a row for each."""
-        bits, slack = (np.stack([getattr(one, name) for one in self.columns]) for name in ("bits", "slack"))
-        return bits, slack
+        if len(self.counted.kept):
+            kept = self._program(0.0, 1.0, (None, None))
+            assert kept is not None
+            self._least_kept = kept.spare
+            if kept.spare < 0 and self.games % 2:
+                return kept
+        else:
+            self._least_kept = 0.0
+        found = self._program(1.0, 0.0, (0.0, 0.0)) if self._least_kept >= 0 else None
+        if found is None:  # none keeps them, or only on the edge of what can be kept
+            self._penalty = min(_PENALTY_GROWTH * self._penalty, _LARGEST_PENALTY)
+            found = self._program(1.0, self._penalty, (None, 0.0))
+        assert found is not None
+        return found
 
     @property
     def _missed(self) -> np.ndarray:
         """By how much the slacks may be missed: what the first column, which meets the constraints, misses by rounding."""
         return np.maximum(0.0, -self.columns[0].slack)
 
-    def _most_kept(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        """The largest least of what mixtures keep beyond the bits that must be kept; their shares, and the multipliers."""
-        bits, slack = self._table()
-        columns, count, kept = len(bits), self.counted.num_hidden, len(self.aim)
-        rows = np.zeros((kept + slack.shape[1], columns + 1))
-        rows[:, :columns] = -np.hstack([bits[:, count:], slack]).T
-        rows[:kept, columns] = 1.0
-        found = linprog(
-            np.append(np.zeros(columns), -1.0),
-            A_ub=rows,
-            b_ub=np.concatenate([-self.aim, self._missed]),
-            A_eq=np.append(np.ones(columns), 0.0)[None],
-            b_eq=[1.0],
-            bounds=[(0, None)] * columns + [(None, None)],
-            method="highs",
-            options=_TOLERANCES,
-        )
-        shares, multipliers = np.maximum(found.x[:columns], 0.0), np.maximum(-found.ineqlin.marginals, 0.0)
-        weights = np.concatenate([np.zeros(count), multipliers[:kept]])
-        return float(found.x[columns]), shares / shares.sum(), weights, multipliers[kept:]
+    def _program(
+        self, for_hidden: float, for_kept: float, spare: tuple[float | None, float | None]
+    ) -> "_Mixture | None":
+        """The mixture that meets the constraints with the largest sum of the least of the hidden bits and the least of what is
+        kept beyond its bound, each times a factor; None if there is none.
 
-    def _program(self, penalty: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The mixture with the largest least that meets everything; with a penalty for each bit that is missed."""
-        bits, slack = self._table()
-        columns, count, kept = len(bits), self.counted.num_hidden, self.aim
-        least = int(count > 1)  # a variable, unless one pair is hidden, whose bits are then maximised themselves
-        misses = 0 if penalty is None else len(kept)
-        # Variables: shares, the least, and how far each of the bits that must be kept misses.
-        objective = np.concatenate(
-            [np.zeros(columns) if least else -bits[:, 0], [-1.0] * least, [penalty or 0.0] * misses]
-        )
-        rows = np.zeros((bits.shape[1] + slack.shape[1], len(objective)))
-        rows[:, :columns] = -np.hstack([bits, slack]).T
-        rows[:count, columns : columns + least] = 1.0
-        rows[count : count + misses, columns + least :] = -np.eye(misses)
-        above = np.concatenate([np.zeros(count), -kept, self._missed])
-        skipped = count * (1 - least)
+        **Arguments:** `spare`: between which numbers the second least may lie.
+        """
+        bits, slack = (np.stack([getattr(one, name) for one in self.columns]) for name in ("bits", "slack"))
+        count, size = self.counted.num_hidden, bits.shape[1]
+        # Variables: the shares, and the two least ones; a row for each of the bits, then for each of the slacks.
+        rows = np.hstack([-np.hstack([bits, slack]).T, np.zeros((size + slack.shape[1], 2))])
+        rows[:count, -2] = rows[count:size, -1] = 1.0
         found = linprog(
-            objective,
-            A_ub=rows[skipped:],
-            b_ub=above[skipped:],
-            A_eq=np.concatenate([np.ones(columns), np.zeros(least + misses)])[None],
+            np.concatenate([np.zeros(len(bits)), [-for_hidden, -for_kept]]),
+            A_ub=rows,
+            b_ub=np.concatenate([np.zeros(count), -self.aim, self._missed]),
+            A_eq=np.concatenate([np.ones(len(bits)), np.zeros(2)])[None],
             b_eq=[1.0],
-            bounds=[(0, None)] * columns + [(None, None)] * least + [(0, None)] * misses,
+            bounds=[(0, None)] * len(bits) + [(None, None), spare],
             method="highs",
             options=_TOLERANCES,
         )
-        if found.x is None and penalty is None:  # on the edge of what can be kept
-            return self._program(self._penalty)
-        assert found.x is not None
-        shares = np.maximum(found.x[:columns], 0.0)
-        marginals = np.concatenate([np.ones(skipped), np.maximum(-found.ineqlin.marginals, 0.0)])
-        return shares / shares.sum(), marginals[: bits.shape[1]], marginals[bits.shape[1] :]
+        if found.x is None:
+            return None
+        shares, multipliers = np.maximum(found.x[:-2], 0.0), np.maximum(-found.ineqlin.marginals, 0.0)
+        return _Mixture(shares / shares.sum(), multipliers[:size], multipliers[size:], float(found.x[-1]))
 
     def _moved_inside(self, column: _Column) -> _Column:
         """Mixed with the first column, which meets all constraints, until no slack is missing by rounding."""
@@ -300,7 +283,7 @@ class Rounds:
     def result(self, stopped: str, seconds: float) -> GameResult:
         """The best bound with the best policy, that of the last column where none is known to meet everything."""
         assert self.best is not None
-        tables = tables_of(self.agent, (self.mixture or self.columns[-1]).point)
+        tables = self.agent.tables((self.mixture or self.columns[-1]).point.flows)
         outcome = self.agent.outcome(tables)
         bits = self._bits(outcome)[: self.counted.num_hidden]
         return replace(

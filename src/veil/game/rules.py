@@ -15,9 +15,8 @@ from .rule_tables import ValueTable
 Rule = Float[np.ndarray, "..."]
 """A rule or its costs, as the agent's `RuleTable` lays it out: `(n, Z)`, or the entries of a whole path's rule."""
 
-_LEAST_SPREAD = (
-    1e-9  # weight of a covering rule where a rule excludes something reachable: 30 bits more at such a place
-)
+# Weight of a covering rule where a rule excludes something reachable: 30 bits more at such a place.
+_LEAST_SPREAD = 1e-9
 
 
 def rule_costs(rule: Rule, reachable: Bool[np.ndarray, "..."]) -> Rule:

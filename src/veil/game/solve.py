@@ -1,12 +1,14 @@
 """The game between agent and observer: the largest `H(Z|M_T)` over all policies that meet every constraint of a problem."""
 
+import math
+
 from ..common.clock import Clock
 from ..engine.compile import build
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
 from .ascent import GameResult, made_pairs, solve_priced_game
-from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, make_pairs
+from .pairs import DEFAULT_MEMORY, ObserverMemory, Pairs
 from .public_graph import whole_memory
 from .responses import Tables, Task
 from .rounds import OwnBits, Rounds
@@ -22,8 +24,8 @@ def solve_game(
     iterations: int = 10_000,
     memory_bytes: int = DEFAULT_MEMORY,
     pairs: Pairs | None = None,
-    blind: GameResult | None = None,
     prior: Tables | None = None,
+    known: float = math.inf,
     task: Task = (),
     clock: Clock | None = None,
 ) -> GameResult:
@@ -35,9 +37,9 @@ def solve_game(
     **Arguments:** `memory`: of the observer, by default the whole history, or its string if it has no clock;
     `threshold`: δ, that of the problem by default;
     `gap`: the search ends where the bounds are this close, after `iterations`, or where the `clock` says so; a keyboard
-    interrupt also ends it with the best so far. `pairs`: those of the memory, where they are already made; `blind`: the
-    game of an observer without memory, where it was already solved; `prior`: a policy on the pairs that excludes no action,
-    near which the best is expected, and which then takes the place of the uniform one in the search. `task`: factors of
+    interrupt also ends it with the best so far. `pairs`: those of the memory, where they are already made; `prior`:
+    a policy on the pairs that excludes no action, near which the best is expected, and which then takes the place of the
+    uniform one in the search. `known`: an upper bound from elsewhere, near which the search ends. `task`: factors of
     quantities whose sum is added to the bits; both bounds are then on the whole sum. Once the pairs are made a
     feasible policy and a bound are returned in any case.
 
@@ -54,20 +56,9 @@ def solve_game(
     pairs = made_pairs(problem, memory or whole_memory(build(problem)), memory_bytes, clock) if pairs is None else pairs
     if not problem.others:
         return solve_priced_game(
-            problem, pairs, threshold=threshold, gap=gap, iterations=iterations, blind=blind, prior=prior, task=task,
+            problem, pairs, threshold=threshold, gap=gap, iterations=iterations, prior=prior, known=known, task=task,
             clock=clock,
         )  # fmt: skip
-    rounds = Rounds(problem, pairs, OwnBits(pairs), threshold, gap, task)
+    rounds = Rounds(problem, pairs, OwnBits(pairs), threshold, gap, task, known)
     stopped = rounds.run(iterations, clock)
     return rounds.result(stopped, clock.spent)
-
-
-def least_game(problem: Problem, threshold: float | None, task: Task = ()) -> GameResult:
-    """A feasible policy and a bound over all policies, from the least work that gives them.
-
-    It is the game of an observer without memory, whose pairs are the hidden states of each time, without a search.
-
-    **Raises:** `InfeasibleError` where no policy has the return asked for; `TooLargeError` where not even that fits.
-    """
-    pairs = make_pairs(build(problem), LastEvents(0))
-    return solve_game(problem, threshold=threshold, pairs=pairs, task=task, clock=Clock(0.0))

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from pydantic.json_schema import JsonSchemaValue
 
 from ..common.text import aligned
 from ..common.values import Value
-from ..formats.documents import plain
 
 _FORMAT = "veil-audit-1"
 NO_UPPER_BOUND = (
@@ -114,28 +115,11 @@ class Audit(Value):
             parts.append("found in a part of the runs:\n" + aligned(rows))
         return "\n\n".join([*parts, "\n".join([*self.notes, NO_UPPER_BOUND])])
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         """Everything, in the form of JSON."""
-        return plain(
-            {
-                "format": _FORMAT,
-                "runs": self.num_runs,
-                "secret_values": self.num_values,
-                "observations": self.num_observations,
-                "confidence": self.confidence,
-                "prior_bits": self.prior_bits,
-                "leakage": {**vars(self.leakage), "is_lower_bound": "low"},
-                "guess_rate": vars(self.guess_rate),
-                "prior_guess_rate": self.prior_guess_rate,
-                "plug_in": None if self.plug_in is None else vars(self.plug_in),
-                "repeated": self.repeated,
-                "weights": dict(self.weights),
-                "telling": [vars(one) for one in self.telling],
-                "curve": [{"runs": one.num_runs, **vars(one.leakage)} for one in self.curve],
-                "upper_bound": None,
-                "notes": [*self.notes, NO_UPPER_BOUND],
-            }
-        )
+        from ..formats.results.document import encoded
+
+        return {"format": _FORMAT} | encoded(self) | {"notes": [*self.notes, NO_UPPER_BOUND]}
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         sure, found = f"{100 * self.confidence:g}%", self.leakage
@@ -154,3 +138,10 @@ class Audit(Value):
 
 def _with_interval(found: Estimate) -> str:
     return f"{found.value:.4f} bits in {found.low:.4f} … {found.high:.4f}"
+
+
+def audit_schema() -> JsonSchemaValue:
+    """The JSON schema (draft 2020-12) of an audit."""
+    from ..formats.results.document import schema_of
+
+    return schema_of(Audit, _FORMAT)

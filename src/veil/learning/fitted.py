@@ -7,6 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pydantic.json_schema import JsonSchemaValue
 
 from ..common.errors import InputError
 from ..common.files import reason, write_whole
@@ -14,7 +17,7 @@ from ..common.text import aligned
 from ..common.values import Value
 from ..formats.documents import json_text
 from ..formats.registry import write_problem
-from ..formats.results.document import encoded
+from ..formats.results.document import encoded, schema_of
 from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..problem.problem import Problem
@@ -22,6 +25,7 @@ from .tables import Interval
 
 SCENARIO, POLICY, DOCUMENT = "scenario.toml", "policy.safetensors", "fit.json"
 _FORMAT = "veil-fit-1"
+_IN_FILES = ("problem", "policy")  # beside the document
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,20 +67,9 @@ class Fitted(Value):
         """A small table, and notes on the estimates."""
         return "\n".join([aligned(self._facts()), *self.notes])
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         """Everything but the problem and the policy, in the form of JSON."""
-        low, high = (None, None) if self.opacity_interval is None else self.opacity_interval
-        return {
-            "format": _FORMAT,
-            "what": self.what,
-            "runs": self.num_runs,
-            "log_likelihood": self.log_likelihood,
-            "confidence": self.confidence,
-            "opacity": encoded(self.opacity)
-            | {"corrected_bits": self.corrected_bits, "low": low, "high": high, "draws": self.draws},
-            "intervals": [vars(one) for one in self.intervals],
-            "notes": self.notes,
-        }
+        return {"format": _FORMAT} | encoded(self, *_IN_FILES)
 
     def save(self, folder: str | Path) -> None:
         """Write `scenario.toml`, `policy.safetensors` and `fit.json`, each complete or not at all; the document last.
@@ -128,3 +121,8 @@ def check_folder(folder: str | Path) -> None:
         raise InputError(str(folder), [f"it holds {other[0]!r}, which no fit writes: choose another folder"])
     if folder.is_dir() and (folder / SCENARIO).exists() and not (folder / DOCUMENT).exists():
         raise InputError(str(folder), [f"it holds a {SCENARIO} without a {DOCUMENT}: choose another folder"])
+
+
+def fit_schema() -> JsonSchemaValue:
+    """The JSON schema (draft 2020-12) of `fit.json`."""
+    return schema_of(Fitted, _FORMAT, *_IN_FILES)

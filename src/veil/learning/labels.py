@@ -7,9 +7,9 @@ from jaxtyping import Int
 
 from ..common.errors import InputError, ModelFileError
 from ..common.text import csv_name
-from ..formats.text import read_text, shown
+from ..formats.text import read_rows, read_text, shown
 from ..problem.problem import Problem
-from .logs import LABEL, UNKNOWN, Columns, Logs, label_field, read_rows
+from .logs import LABEL, UNKNOWN, Columns, Logs, label_field
 
 _MOST_BYTES = 2**28
 _REMEDY = "audit a part of the runs"
@@ -22,7 +22,8 @@ def read_labels(path: str | Path, columns: Columns) -> dict[str, str]:
 
     **Raises:** `ModelFileError` naming the file and the line.
     """
-    rows = read_rows(path, read_text(path, _MOST_BYTES, _REMEDY))
+    text = read_text(path, _MOST_BYTES, _REMEDY)
+    rows = ((line, [cell.strip() for cell in cells]) for line, cells in read_rows(path, text))
     _, header = next(rows)
     run = columns.get("run", "run")
     try:

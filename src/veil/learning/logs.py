@@ -1,7 +1,5 @@
 """Recorded runs: read from CSV, JSON lines or Python, as flat columns of numbers with the names and lines they came from."""
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from ..common.checks import MOST_LISTED, Defects, Names
 from ..common.errors import InputError, ModelFileError
 from ..common.text import csv_name, parse_json
-from ..formats.text import read_text, shown
+from ..formats.text import read_rows, read_text, shown
 
 Source = str | Path | Iterable[Mapping[str, object]]
 """A file, or runs `{"states": […], "actions": […], "observations": […]}`."""
@@ -190,28 +188,8 @@ def _find(names: Names, name: str) -> int | None:
     return number if 0 <= number < len(names) else None
 
 
-def read_rows(path: str | Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a CSV file that are not empty, with their numbers; all have as many cells as the first."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    width = None
-    try:
-        for row in reader:
-            if width is None and not any(row):
-                break
-            if not row:
-                continue
-            width = width or len(row)
-            if len(row) != width:
-                raise ModelFileError(path, f"{len(row)} cells, expected {width}, as in the first line", reader.line_num)
-            yield reader.line_num, [cell.strip() for cell in row]
-    except csv.Error as error:
-        raise ModelFileError(path, f"not a CSV file: {error}", reader.line_num) from None
-    if width is None:
-        raise ModelFileError(path, "its first line is empty, expected the names of columns", 1)
-
-
 def _read_csv(path: str | Path, text: str, named: Columns, unread: dict[str, None]) -> Iterator[Run]:
-    rows = read_rows(path, text)
+    rows = ((line, [cell.strip() for cell in cells]) for line, cells in read_rows(path, text))
     _, header = next(rows)
     place = _columns(path, header, named)
     unread.update(dict.fromkeys(name for number, name in enumerate(header) if number not in place.values()))

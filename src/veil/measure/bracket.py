@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import TooLargeError
-from ..common.logs import entropy_bits, log2_of_count
+from ..common.logs import entropy_bits
 from ..common.workers import ALONE
 from ..engine.chain import Chain
 from ..engine.clustering import Clustering, Stakes
@@ -31,8 +31,6 @@ _TRIAL_SHARE = 0.05
 # Of the time, for a gradient before that of a window this many steps narrower is taken, which costs a small fraction.
 _SLOPE_SHARE, _NARROWER = 0.7, 3
 _ENOUGH_SECONDS = 1e9  # more than any time limit
-# A window that is too wide for the budget is walked without its rarest histories.
-_PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 # Merging in windows that take more than this share of the time to enumerate: the bits of a cluster, as a share of the width;
 # the share of the width that merging may cost; by how many steps windows then grow, and by what a step more multiplies the
 # time (measured on the paper's grid).
@@ -47,15 +45,14 @@ _WINDOW_SHARE = 0.35
 class WindowBounds:
     """The best bounds so far, and the window that the last step reached.
 
-    `pruned_below` and `merged`: what was left out of it, and the bits that each cluster of merged histories might cost;
-    `walked`: the widest window whose histories were kept apart.
+    `merged`: the bits that each cluster of merged histories might cost; `walked`: the widest window whose histories were kept
+    apart.
     """
 
     lower: float
     upper: float
     radius: int
     num_sequences: int
-    pruned_below: float = 0.0
     merged: float = 0.0
     walked: int = 0
 
@@ -65,19 +62,12 @@ class WindowBounds:
         return self.upper - self.lower
 
     def improved(
-        self,
-        lower: float,
-        upper: float,
-        radius: int,
-        num_sequences: int,
-        *,
-        pruned_below: float = 0.0,
-        merged: float = 0.0,
+        self, lower: float, upper: float, radius: int, num_sequences: int, merged: float = 0.0
     ) -> "WindowBounds":
         """With the better of either bound; the rest is that of the newest window."""
         walked = self.walked if merged else radius
         ends = max(self.lower, lower), min(self.upper, upper)
-        return WindowBounds(*ends, radius, num_sequences, pruned_below, merged, walked)
+        return WindowBounds(*ends, radius, num_sequences, merged, walked)
 
     @property
     def text(self) -> str:
@@ -92,8 +82,7 @@ class WindowBounds:
         """
         narrower = max(0, self.walked - _NARROWER)
         for radius, part in ((self.walked, _SLOPE_SHARE), (narrower, 1.0)):
-            clock = budget.clock.share(part)
-            limits = {"memory_bytes": budget.memory_bytes, "clock": clock, "prune_below": self.pruned_below}
+            limits = {"memory_bytes": budget.memory_bytes, "clock": budget.clock.share(part)}
             try:
                 _, slope = end_gradient(chain, radius=radius, reveal=True, **limits)
             except OutOfTime:
@@ -110,9 +99,8 @@ def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float |
 
     A window costs a fixed factor more than the one before, so that taking every radius costs little more than the last
     alone, and what one took tells what the next will take. Where that is a good part of the time, histories and continuations
-    that nearly agree are merged from then on; where that cannot be done, the first window that no longer fits is tried
-    without its rarest histories. With `worth_seconds` it ends as soon as the last windows say that the bounds will not get
-    that near within the time, or only by a window that takes longer than this.
+    that nearly agree are merged from then on, if the states are not too many. With `worth_seconds` it ends as soon as the last
+    windows say that the bounds will not get that near within the time, or only by a window that takes longer than this.
     """
     outlook, clock = _Outlook(width, chain.hidden.horizon + 1), budget.clock
     best = WindowBounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
@@ -130,8 +118,6 @@ def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float |
                 if best.merged:
                     return
             if forecast * max(pace, 0.5) > clock.left:
-                if wanted:
-                    yield from _pruned(pair, budget, best, radius, width)
                 return
             begin = clock.spent
             lower, upper, _, sequences = pair.evaluate(budget, spread=forecast * max(pace, 0.5) > _SPREAD_SECONDS)
@@ -203,17 +189,6 @@ class _Course:
         return math.ceil(missing / 2)
 
 
-def _pruned(pair: "_Pair", budget: Budget, best: WindowBounds, radius: int, width: float) -> Iterator[WindowBounds]:
-    """Bounds from a window without its rarest histories, fewer of them left out each time."""
-    for below in _PRUNINGS:
-        lower, upper, lost, sequences = pair.evaluate(budget, below, spread=True)
-        if upper < best.upper or lower > best.lower:
-            best = best.improved(lower, upper, radius, sequences, pruned_below=below)
-            yield best
-        if best.width <= width or lost <= width / 10 or lost > 0.1:
-            return  # reached, or as good as unpruned, or hopeless
-
-
 class _Outlook:
     """What it would still take to reach a width, at the pace at which the last windows narrowed and grew dearer."""
 
@@ -276,22 +251,19 @@ class _Pair:
         return total
 
     def evaluate(
-        self, budget: Budget, below: float = 0.0, *, clusters: "_Clusters | None" = None, spread: bool = False
+        self, budget: Budget, *, clusters: "_Clusters | None" = None, spread: bool = False
     ) -> tuple[float, float, float, int]:
-        """Lower and upper bound, the bits that pruning or merging may have cost, and the sequences met.
+        """Lower and upper bound, the bits that merging may have cost, and the sequences met.
 
         `clusters`: how histories and continuations are merged; `spread`: whether the two ends are worth two workers.
         """
-        most = log2_of_count(self.cuts[0].chain.hidden.num_values)
         asked = [
-            _End(cut, size, budget.memory_bytes, below, clusters)
-            for cut, size in zip(self.cuts, self.sizes, strict=True)
+            _End(cut, size, budget.memory_bytes, clusters) for cut, size in zip(self.cuts, self.sizes, strict=True)
         ]
         team = budget.team if spread else ALONE
         lower, upper = team.shares(_walked, None, asked, budget.clock)
-        lost, charged = upper.lost_mass * most, lower.merge_error_bits
-        ends = lower.bits - charged - _ROUNDING_BITS, upper.bits + lost + _ROUNDING_BITS
-        return *ends, lost + charged, upper.num_sequences
+        charged = lower.merge_error_bits
+        return lower.bits - charged - _ROUNDING_BITS, upper.bits + _ROUNDING_BITS, charged, upper.num_sequences
 
 
 class _Clusters(NamedTuple):
@@ -307,7 +279,6 @@ class _End(NamedTuple):
     cut: Cut
     size: TreeSize | None
     memory_bytes: int
-    prune_below: float
     clusters: _Clusters | None
 
 
@@ -315,16 +286,15 @@ class _Walked(NamedTuple):
     """What the walk of an end found."""
 
     bits: float
-    lost_mass: float
     merge_error_bits: float
     num_sequences: int
 
 
 def _walked(_: None, end: _End, clock: Clock) -> _Walked:
     objective = EntropyObjective()
-    walk = _clustered(end, *end.clusters, clock) if end.clusters else _walk(*end[:3], clock, end.prune_below)
+    walk = _clustered(end, *end.clusters, clock) if end.clusters else _walk(*end[:3], clock)
     walk.run(objective)
-    return _Walked(objective.bits, walk.lost_mass, walk.merge_error_bits, int(walk.num_sequences))
+    return _Walked(objective.bits, walk.merge_error_bits, int(walk.num_sequences))
 
 
 def _clustered(end: _End, stakes: Stakes, threshold: float, clock: Clock) -> Walk:
@@ -344,11 +314,10 @@ def _size(cut: Cut, clock: Clock) -> TreeSize | None:
     return None if cut.chain.hidden.num_states > COUNTED_STATES else tree_size(cut.chain, clock)
 
 
-def _walk(cut: Cut, size: TreeSize | None, memory_bytes: int, clock: Clock, prune_below: float) -> Walk:
+def _walk(cut: Cut, size: TreeSize | None, memory_bytes: int, clock: Clock) -> Walk:
     if size is None:
-        return SparseWalk(cut.chain, memory_bytes, clock, prune_below=prune_below)
-    meeting = {"meet": size.meet, "outer": size.outer}
-    return JointWalk(cut.chain, memory_bytes=memory_bytes, clock=clock, prune_below=prune_below, **meeting)
+        return SparseWalk(cut.chain, memory_bytes, clock)
+    return JointWalk(cut.chain, memory_bytes=memory_bytes, clock=clock, meet=size.meet, outer=size.outer)
 
 
 def end_gradient(
@@ -358,14 +327,13 @@ def end_gradient(
     reveal: bool,
     memory_bytes: int,
     clock: Clock = UNLIMITED,
-    prune_below: float = 0.0,
 ) -> tuple[float, Float[np.ndarray, "T C A"]]:
     """One end of the bracket of a given radius, and its gradient in the policy's table.
 
-    **Arguments:** `reveal`: True for the lower end, False for the upper one; `prune_below`: see `Pruning`, for the upper
-    end without what it must add. The gradient has the way from the start to the window in it.
+    **Arguments:** `reveal`: True for the lower end, False for the upper one. The gradient has the way from the start to the
+    window in it.
     """
     cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
     objective = EntropyObjective()
-    slope = cut.run(_walk(cut, _size(cut, clock), memory_bytes, clock, prune_below), objective)
+    slope = cut.run(_walk(cut, _size(cut, clock), memory_bytes, clock), objective)
     return objective.bits, slope

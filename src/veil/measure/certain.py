@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..common.clock import UNLIMITED
 from ..common.errors import InputError
 from ..engine.chain import make_chain
 from ..engine.event_product import Key, with_events
 from ..engine.listed import value_chain
+from ..engine.supports import Supports
 from ..policy.markov import MarkovPolicy
 from ..problem.constraints import Constraint
 from ..problem.problem import Problem, check_problem
-from .disclosure import next_sets, possible_values
+from .disclosure import possible_values
 
 CERTAIN = "disclosure"
 """The reward that is paid at the end of a run in which the observer was certain at some time."""
@@ -73,6 +73,7 @@ class _Sets:
     def __init__(self, problem: Problem):
         self._chain = value_chain(make_chain(problem, MarkovPolicy.uniform(problem)))
         self._forecasts = [rows > 0 for rows in self._chain.forecasts]
+        self._supports = Supports(self._chain)
         self._sets, self._numbers = list[np.ndarray](), dict[bytes, int]()
         self._after: dict[tuple[int, int], dict[int, np.ndarray]] = {}
 
@@ -92,8 +93,8 @@ class _Sets:
         inside = self._after[time, number].get(event)
         if inside is None:
             return None
-        certain = possible_values(self._chain, self._forecasts, inside, time).sum() == 1
-        place = self._numbers.setdefault(np.packbits(inside).tobytes() + bytes([len(inside) > 1]), len(self._sets))
+        certain = possible_values(self._forecasts, inside[None], time).sum() == 1
+        place = self._numbers.setdefault(np.packbits(inside).tobytes() + bytes([inside.ndim]), len(self._sets))
         if place == len(self._sets):
             self._sets.append(inside)
         return place, int(known or certain)
@@ -102,10 +103,10 @@ class _Sets:
         """The set after each event that can come."""
         hidden = self._chain.hidden
         if time == 0:
-            found = {event: (hidden.root[:, event] > 0)[None] for event in range(hidden.root.shape[1])}
+            event, sets = np.flatnonzero(hidden.root.any(axis=0)), self._supports.first()
         else:
-            after = next_sets(self._chain, [(self._sets[number], ())], time - 1, UNLIMITED)
-            found = {seen[-1]: inside for inside, seen in after}
+            after = self._supports.ahead(self._sets[number][None], time - 1)
+            event, sets = after.event, after.sets
         if time == hidden.split_time:
-            found = {event: inside & (hidden.label.T > 0) for event, inside in found.items()}
-        return {event: inside for event, inside in found.items() if inside.any()}
+            sets = sets[:, None] & (hidden.label.T > 0)
+        return {one: inside for one, inside in zip(event.tolist(), sets, strict=True) if inside.any()}

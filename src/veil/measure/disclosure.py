@@ -1,15 +1,13 @@
 """Whether the observer ever becomes sure: the probability that its posterior reaches a level, and "never certain" decided."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ..common.checks import Defects, is_number
-from ..common.clock import Clock, OutOfTime, too_large_if_late
+from ..common.clock import OutOfTime, too_large_if_late
 from ..common.errors import TooLargeError
 from ..common.values import Value
 from ..engine.chain import Chain, make_chain
@@ -18,6 +16,8 @@ from ..engine.joint import DEFAULT_MEMORY
 from ..engine.listed import value_chain, value_names
 from ..engine.over_time import posteriors_over_time
 from ..engine.sampling import draw_events
+from ..engine.step import Extension, Step
+from ..engine.supports import Supports
 from ..engine.written import need_clock
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
@@ -153,14 +153,11 @@ def _exactly(chain: Chain, level: float, of: Of, budget: Budget) -> Float[np.nda
 def _extended(chain: Chain, here: _Histories, time: int, budget: Budget) -> _Histories:
     """The histories after one more event."""
     messages, known, size = list[np.ndarray](), list[np.ndarray](), 0
-    flat, shape = here.messages.reshape(-1, here.messages.shape[2]), here.messages.shape
-    moved = [np.asarray(flat @ matrix).reshape(shape) for matrix in chain.matrices(time)]
+    step, every = Step.of(chain, time), np.arange(len(here.messages))
+    moved = step.moved(here.messages)
     for event in range(chain.hidden.num_events):
         budget.clock.check()
-        after = np.zeros(shape)
-        for rows, emitter in zip(moved, chain.hidden.emitters, strict=True):
-            if emitter.emits[event]:
-                after += rows * emitter.by_event[event]
+        after = step.emitted(moved, Extension.by(event, every))
         alive = after.any(axis=(1, 2))
         size += after[alive].nbytes
         if size > budget.memory_bytes:
@@ -230,60 +227,35 @@ def certainty(
     alone, chain = problem.only(pair), make_chain(problem, policy, pair=pair)
     names, chain = value_names(alone, chain), value_chain(chain)
     need_clock(chain.written)
-    clock, hidden = Budget(time_limit=time_limit).clock, chain.hidden
+    hidden, supports = chain.hidden, Supports(chain, Budget(time_limit=time_limit).clock)
     forecasts = [rows > 0 for rows in chain.forecasts]
-    layer: dict[bytes, tuple[np.ndarray, tuple[int, ...]]] = {}
-    for event in range(hidden.root.shape[1]):
-        _keep(layer, (hidden.root[:, event] > 0)[None], (event,))
+    sets, seen = supports.first(), [(event,) for event in np.flatnonzero(hidden.root.any(axis=0)).tolist()]
     total = 0
     try:
         for time in range(hidden.horizon + 1):
             if time:
-                before, layer = layer, {}
-                for found in next_sets(chain, before.values(), time - 1, clock):
-                    _keep(layer, *found)
+                after = supports.ahead(sets, time - 1)
+                sets, pairs = after.sets, zip(after.parent.tolist(), after.event.tolist(), strict=True)
+                seen = [(*seen[parent], event) for parent, event in pairs]
             if time == hidden.split_time:
-                split, layer = layer, {}
-                for inside, seen in split.values():
-                    _keep(layer, inside & (hidden.label.T > 0), seen)
-            total += len(layer)
+                sets = sets[:, None] & (hidden.label.T > 0)
+            first = np.unique(np.packbits(sets.reshape(len(sets), -1), axis=1), axis=0, return_index=True)[1]
+            sets, seen = sets[first], [seen[number] for number in first.tolist()]
+            total += len(sets)
             if total > most:
                 raise TooLargeError(f"more than {most:,} sets of possible states: shorten the horizon, or raise most")
-            for inside, seen in layer.values():
-                possible = possible_values(chain, forecasts, inside, time)
-                if possible.sum() == 1:
-                    value = names[int(np.flatnonzero(possible)[0])]
-                    return Certainty(False, value, _written(alone, seen))
+            possible = possible_values(forecasts, sets, time)
+            for number in np.flatnonzero(possible.sum(axis=1) == 1)[:1].tolist():
+                value = names[int(np.flatnonzero(possible[number])[0])]
+                return Certainty(False, value, _written(alone, seen[number]))
     except OutOfTime:
         raise TooLargeError(LATE) from None
     return Certainty(True, None, ())
 
 
-def _keep(layer: dict, inside: np.ndarray, seen: tuple[int, ...]) -> None:
-    if inside.any():
-        layer.setdefault(np.packbits(inside).tobytes(), (inside, seen))
-
-
-def next_sets(
-    chain: Chain, sets: Iterable[tuple[np.ndarray, tuple[int, ...]]], time: int, clock: Clock
-) -> Iterator[tuple[np.ndarray, tuple[int, ...]]]:
-    """What is possible after one more event: each set of hidden states with the events that led to it."""
-    moves = [sp.csr_array(matrix > 0).astype(float) for matrix in chain.matrices(time)]
-    shown = [emitter.by_event > 0 for emitter in chain.hidden.emitters]
-    for inside, seen in sets:
-        clock.check()
-        reached = [np.asarray(inside.astype(float) @ move) > 0 for move in moves]
-        for event in range(chain.hidden.num_events):
-            found = np.zeros_like(inside)
-            for rows, show in zip(reached, shown, strict=True):
-                found |= rows & show[event]
-            yield found, (*seen, event)
-
-
-def possible_values(chain: Chain, forecasts: list[np.ndarray], inside: np.ndarray, time: int) -> np.ndarray:
-    """Which values of the secret are possible if these hidden states are; `forecasts`: which are from each of them."""
-    found = inside if time >= chain.hidden.split_time else forecasts[time].T & inside
-    return np.asarray(found.any(axis=1))
+def possible_values(forecasts: list[np.ndarray], sets: np.ndarray, time: int) -> Bool[np.ndarray, "n Z"]:
+    """Which values of the secret are possible if the states of each set are; `forecasts`: which are from each of them."""
+    return np.asarray(sets.any(axis=2) if sets.ndim == 3 else sets @ forecasts[time])
 
 
 def _written(problem: Problem, seen: tuple[int, ...]) -> tuple[object, ...]:

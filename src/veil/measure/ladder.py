@@ -1,8 +1,9 @@
 """One ladder of estimators: exact, bracket, sampled. `auto` walks it, for every question, for values and gradients."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ..common.errors import TooLargeError
 from ..engine.chain import Chain, with_clock
 from .each_time import EachValue
 from .exact import EXACT_SECONDS, Budget
-from .question import EXACT_SHARE, OVERRUN, Bounds, Question, SecretValue, TooMany, WithoutClock
+from .question import EXACT_SHARE, OVERRUN, Question, SecretValue, TooMany, WithoutClock
 from .result import Measured
 from .sampled import sample
 from .trajectory import SecretPath
@@ -56,59 +57,36 @@ def seconds_of(method: str, time_limit: float | None) -> float:
     return _SECONDS.get(method, 1.0) if time_limit is None else time_limit
 
 
-class Estimator(Protocol):
-    """A way to answer a question."""
-
-    def run(self, question: Question, settings: Settings, *, gradient: bool) -> Measured:
-        """The value, and its gradient if that is asked for, within the budget. Raises `TooLargeError`."""
-        ...
-
-
-class Exact:
+def _exact(question: Question, settings: Settings, *, gradient: bool) -> Measured:
     """Every possible sequence of observations, once."""
-
-    def run(self, question: Question, settings: Settings, *, gradient: bool) -> Measured:
-        """See `Estimator`."""
-        return question.exact(settings.budget, gradient=gradient)
+    return question.exact(settings.budget, gradient=gradient)
 
 
-class Bracket:
+def _bracket(question: Question, settings: Settings, *, gradient: bool) -> Measured:
     """Proven bounds that are at most a width apart, or as near as the budget allows; the gradient is that of the lower one."""
-
-    def run(self, question: Question, settings: Settings, *, gradient: bool) -> Measured:
-        """See `Estimator`."""
-        budget = settings.budget
-        best = self.best(question, budget.share(_VALUE_SHARE) if gradient else budget, settings.width)
-        return question.bounded(best, budget, gradient=gradient)
-
-    @staticmethod
-    def best(question: Question, budget: Budget, width: float, worth_seconds: float | None = None) -> Bounds:
-        """The last bounds within a budget."""
-        *_, best = question.bounds(budget, width, worth_seconds)
-        return best
+    budget = settings.budget
+    *_, best = question.bounds(budget.share(_VALUE_SHARE) if gradient else budget, settings.width)
+    return question.bounded(best, budget, gradient=gradient)
 
 
-class Sampled:
-    """Drawn sequences, with the standard error; unbiased."""
-
-    def run(self, question: Question, settings: Settings, *, gradient: bool, reason: str = "") -> Measured:
-        """See `Estimator`; `reason`: why a sample is taken."""
-        budget = settings.budget
-        tally, slope, late = sample(
-            question,
-            sequences=settings.sequences,
-            std_error=settings.std_error,
-            seed=settings.seed,
-            memory_bytes=budget.memory_bytes,
-            clock=budget.clock,
-            workers=budget.team,
-            gradient=gradient,
-        )
-        reason = "; ".join(text for text in (reason, late) if text)
-        return Measured(tally.result(question.prior_bits(budget), reason), slope)
+def _sampled(question: Question, settings: Settings, *, gradient: bool, reason: str = "") -> Measured:
+    """Drawn sequences, with the standard error; unbiased. `reason`: why a sample is taken."""
+    budget = settings.budget
+    tally, slope, late = sample(
+        question,
+        sequences=settings.sequences,
+        std_error=settings.std_error,
+        seed=settings.seed,
+        memory_bytes=budget.memory_bytes,
+        clock=budget.clock,
+        workers=budget.team,
+        gradient=gradient,
+    )
+    reason = "; ".join(text for text in (reason, late) if text)
+    return Measured(tally.result(question.prior_bits(budget), reason), slope)
 
 
-class Auto:
+def _auto(question: Question, settings: Settings, *, gradient: bool) -> Measured:
     """The cheapest of the others that is accurate enough, by forecast, and why it was taken.
 
     1. Enumerate if that is forecast to take seconds or, where there is no forecast, fits half of the time.
@@ -116,42 +94,34 @@ class Auto:
     3. Else enumerate if the time left is several times the forecast.
     4. Else sample in the time that is left and keep the proven bounds; the bracket, if it is as near as the sample.
     """
-
-    def run(self, question: Question, settings: Settings, *, gradient: bool) -> Measured:
-        """See `Estimator`."""
-        budget, clock = settings.budget, settings.budget.clock
-        found = question.quick(budget, gradient=gradient)
-        if not isinstance(found, TooMany):
-            return found
-        why, seconds = found
-        began = clock.spent
-        share = budget.share(_BRACKET_GRADIENT_SHARE if gradient else _BRACKET_SHARE)
-        best = Bracket.best(question, share, settings.width, seconds)
-        if best.width <= settings.width:
-            return question.bounded(best, budget, f"bracket: {why}; {best.text} reach the width", gradient=gradient)
-        if seconds * OVERRUN <= clock.left:
-            try:
-                result, slope = question.exact(budget.share(EXACT_SHARE), gradient=gradient)
-                reason = (
-                    f"all possible sequences enumerated, forecast to take {seconds:.0f} s: no bracket closes sooner"
-                )
-                return Measured(replace(result, reason=f"{reason}, as {result.reason}"), slope)
-            except TooLargeError:  # the forecast was wrong
-                pass
-        reason = f"sampled: {why}"
-        if best.num_sequences:
-            reason += (
-                f"; after {clock.spent - began:.0f} s the proven bounds, kept as lower and upper, are still"
-                f" {best.width:.2g} bits apart"
-            )
-        result, slope = LADDER[-1].run(question, settings, gradient=gradient, reason=reason)
-        if best.width <= _NEARER * result.std_error and not gradient:
-            return question.bounded(best, budget, f"bracket: {why}; {best.text}", gradient=False)
-        return Measured(replace(result, lower=best.lower, upper=best.upper), slope)
+    budget, clock = settings.budget, settings.budget.clock
+    found = question.quick(budget, gradient=gradient)
+    if not isinstance(found, TooMany):
+        return found
+    why, seconds = found
+    began = clock.spent
+    share = budget.share(_BRACKET_GRADIENT_SHARE if gradient else _BRACKET_SHARE)
+    *_, best = question.bounds(share, settings.width, seconds)
+    if best.width <= settings.width:
+        return question.bounded(best, budget, f"bracket: {why}; {best.text} reach the width", gradient=gradient)
+    if seconds * OVERRUN <= clock.left:
+        with suppress(TooLargeError):  # the forecast was wrong
+            result, slope = question.exact(budget.share(EXACT_SHARE), gradient=gradient)
+            reason = f"all possible sequences enumerated, forecast to take {seconds:.0f} s: no bracket closes sooner"
+            return Measured(replace(result, reason=f"{reason}, as {result.reason}"), slope)
+    reason = f"sampled: {why}"
+    if best.num_sequences:
+        reason += (
+            f"; after {clock.spent - began:.0f} s the proven bounds, kept as lower and upper, are still"
+            f" {best.width:.2g} bits apart"
+        )
+    result, slope = _sampled(question, settings, gradient=gradient, reason=reason)
+    if best.width <= _NEARER * result.std_error and not gradient:
+        return question.bounded(best, budget, f"bracket: {why}; {best.text}", gradient=False)
+    return Measured(replace(result, lower=best.lower, upper=best.upper), slope)
 
 
-LADDER = Exact(), Bracket(), Sampled()
-_ESTIMATORS: dict[str, Estimator] = dict(zip(("exact", "bracket", "sampled", "auto"), (*LADDER, Auto()), strict=True))
+_ESTIMATORS = {"exact": _exact, "bracket": _bracket, "sampled": _sampled, "auto": _auto}
 
 
 def first_that_fits(method: str, ways: Mapping[str, Callable[[str], Answer]]) -> Answer:
@@ -170,12 +140,12 @@ def first_that_fits(method: str, ways: Mapping[str, Callable[[str], Answer]]) ->
 
 def measure(chain: Chain, settings: Settings, *, gradient: bool = False) -> Measured:
     """How many bits of the secret stay hidden in a chain, by the method of the settings."""
-    return _ESTIMATORS[settings.method].run(question_of(chain), settings, gradient=gradient)
+    return answer(question_of(chain), settings, gradient=gradient)
 
 
 def answer(question: Question, settings: Settings, *, gradient: bool = False) -> Measured:
     """The answer to a question by the method of the settings."""
-    return _ESTIMATORS[settings.method].run(question, settings, gradient=gradient)
+    return _ESTIMATORS[settings.method](question, settings, gradient=gradient)
 
 
 def question_of(chain: Chain) -> Question:

@@ -6,14 +6,12 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from ..common.errors import InputError
 from ..common.logs import (
     conditional_entropy_bits,
-    divergence_bits,
     entropy_bits,
     leakage_bits,
     posteriors,
@@ -21,7 +19,7 @@ from ..common.logs import (
 )
 from ..common.values import Value
 from ..engine.chain import Chain, make_chain
-from ..engine.each_time import times_of
+from ..engine.each_time import until_each_time
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.listed import value_chain, value_names
 from ..engine.over_time import posteriors_over_time
@@ -45,7 +43,7 @@ from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity
 from .quantities import of_joint
 from .quantities import quantities as quantities
-from .question import SecretValue
+from .rows import Rows
 from .worst import Event as Event
 from .worst import RevealingSequence as RevealingSequence
 from .worst import Worst, event_names
@@ -167,10 +165,8 @@ class JointTable(Value):
         **Arguments:** `top`: how many; `by`: `"leaked_bits"` (share of the leakage), `"gain_bits"` (what the sequence
         tells when it occurs), `"posterior"` (the largest posterior probability of a value) or `"probability"`.
         """
-        gain = divergence_bits(self.posterior, np.broadcast_to(self.prior, self.posterior.shape))
-        mass, certainty, values = self.probabilities.sum(axis=1), self.posterior.max(axis=1), np.arange(len(self.prior))
-        worst = Worst(self.prior, top, (by,))
-        worst.add(mass, gain, certainty, self.events.__getitem__, lambda row: (values, self.posterior[row]))
+        worst, (rows, kept) = Worst(self.prior, top, (by,)), Rows.of_joint(self.probabilities)
+        worst.add_rows(rows, lambda chosen: self.events[kept[chosen]])
         return worst.sequences(self.problem, by, values=self.secret_values)
 
     def _value(self, value: str | int) -> int:
@@ -249,20 +245,10 @@ def bits_over_time(
     """
     chain, budget = make_chain(problem, policy, pair=pair), Budget(memory_bytes, time_limit)
     Settings(method, budget, sequences=sequences, seed=seed)  # says what is wrong with them
-    if chain.hidden.each is not None and method == "exact":
-        times = times_of(chain, every=True)
-        return np.array([question_at(one.chain).exact(budget).opacity.upper for one in times])
-    chain = value_chain(chain)
     if method == "sampled":
-        return _sampled_over_time(chain, sequences, seed, memory_bytes)
-    full, split = chain.hidden, chain.hidden.split_time
-    bits = np.empty(problem.horizon + 1)
-    for time in range(problem.horizon + 1):
-        seen = min(time, split)
-        hidden = replace(full, horizon=time, split_time=seen, labels=sp.csr_array(chain.forecasts[seen]))
-        table = chain.table if chain.stationary else chain.table[:time]
-        bits[time] = SecretValue(Chain(hidden, table, stationary=chain.stationary)).exact(budget).opacity.upper
-    return bits
+        return _sampled_over_time(value_chain(chain), sequences, seed, memory_bytes)
+    times = until_each_time(chain if chain.hidden.each is not None else value_chain(chain))
+    return np.array([question_at(one).exact(budget).opacity.upper for one in times])
 
 
 def _sampled_over_time(chain: Chain, sequences: int, seed: int, memory_bytes: int) -> Float[np.ndarray, " T+1"]:

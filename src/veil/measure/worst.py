@@ -85,19 +85,10 @@ class Worst:
 
     def add_rows(self, rows: Rows, events: Listing) -> None:
         """Take in rows; `events(numbers)` lists the sequences of some of them."""
-        if len(rows) and self.top:
-            found = gained_bits(rows, self.prior), best_guess(rows) / rows.total
-            self.add(rows.weight * rows.total, *found, events, rows.entries)
-
-    def add(
-        self,
-        mass: Float[np.ndarray, " n"],
-        gain: Float[np.ndarray, " n"],
-        certainty: Float[np.ndarray, " n"],
-        events: Listing,
-        posterior: Callable[[int], tuple[np.ndarray, np.ndarray]],
-    ) -> None:
-        """Take in sequences by probability, gain and largest posterior; `posterior(row)`: its values and their chances."""
+        if not len(rows) or not self.top:
+            return
+        mass, gain = rows.weight * rows.total, gained_bits(rows, self.prior)
+        certainty = best_guess(rows) / rows.total
         keys = {"leaked_bits": gain * mass, "gain_bits": gain, "posterior": certainty, "probability": mass}
         for name in self.orders:
             # Many rows, few places: the smallest key that can still enter comes first.
@@ -110,7 +101,7 @@ class Worst:
             entered = [
                 _Candidate(
                     float(keys[name][row]), float(mass[row]), float(gain[row]), self._seen + int(row), listed[number],
-                    *posterior(int(row)),
+                    *rows.entries(int(row)),
                 )
                 for number, row in enumerate(chosen)
             ]  # fmt: skip

@@ -1,10 +1,14 @@
 """The answer of a search: the best feasible candidate, evaluated anew as far as the time allows, as a `Solution`."""
 
+import contextlib
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import linprog
 
 from ..common.clock import Clock, OutOfTime
 from ..common.rounding import upper_text
@@ -22,7 +26,7 @@ from .objective import Objective, start_points
 from .options import SolveOptions
 from .policy_class import Space, make_space
 from .ranking import basins
-from .second_order import GAP_BITS, first_order_gain
+from .second_order import GAP_BITS
 from .solution import History, Solution, Status
 from .starts import richest_table
 from .values import Values
@@ -35,10 +39,8 @@ _RETURNS_OF_ANSWER, _SHARE_OF_ANSWER = 18, 0.5
 
 _SHARE_OF_MIXTURE = 0.2  # of the time for the answer, to compare it with mixtures
 
-# A slack above this share of the range of returns does not bind: answers end within 1e-6 of their bounds.
-_LOOSE = 1e-3
-# Of a descent on multipliers: times each of several is tried, and the last width of its interval as a share of the first.
-_ROUNDS_OF_MULTIPLIERS, _MULTIPLIER_WIDTH = 4, 1e-9
+# Gains closer than this to their lower bound are the least, by the tolerance of the solver of linear programs.
+_SOLVED = 1e-8
 
 
 def make_answer(
@@ -51,63 +53,73 @@ def make_answer(
     past: Float[np.ndarray, "k 6"],
 ) -> Solution:
     """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search."""
-    space, closing = objective.space, _closing_clock(status, clock)
+    closing = _closing_clock(status, clock)
     table, _, gap, multiplier = _chosen(objective, method, state, closing)
     hidden, table = closing_bits(objective, table, options, closing)
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
-    answer = as_solution(objective, table, space.policy(table), hidden, status, options, clock)
-    return replace(
-        answer,
+    mixing = closing.share(_SHARE_OF_MIXTURE).silent()
+    return as_solution(
+        objective,
+        table,
+        hidden,
+        status,
+        options,
+        clock,
         price_bits=objective.price(multiplier),
         prices=tuple(objective.prices(multiplier)),
         pair_prices=tuple(objective.channel_prices(multiplier)),
         stationarity_bits=gap * objective.score_unit if objective.has_terms else gap,
         iterations=state.iteration,
         history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
-        settings=answer.settings | method.describe(),
+        settings=method.describe(),
         basins=_basins(objective, state),
-        mixture_gain_bits=mixture_gain(
-            objective, options, table, method.met(state), closing.share(_SHARE_OF_MIXTURE).silent()
-        ),
+        mixture_gain_bits=mixture_gain(objective, options, table, method.met(state), mixing),
     )
 
 
 def as_solution(
     objective: Objective,
     table: Float[np.ndarray, "T C A"],
-    policy: Policy,
     hidden: Bits,
     status: Status,
     options: SolveOptions,
     clock: Clock,
+    *,
+    policy: Policy | None = None,
+    settings: Mapping[str, object] | None = None,
+    **more: Any,
 ) -> Solution:
-    """A table and its policy as an answer, with what it hides, what it earns, and whether it meets every constraint."""
+    """A table as an answer, with what it hides, what it earns, and whether it meets every constraint.
+
+    **Arguments:** `policy`, where it is more than the table; `settings` of the method; `more`: further fields of the answer.
+    """
     space = objective.space
+    policy = space.policy(table) if policy is None else policy
     value, detail = expected_return(space.problem, policy), objective.backend.reason
     feasible = is_feasible(objective, table, policy, hidden, value)
     if not feasible:
         status, detail = Status.INFEASIBLE, _why_infeasible(objective, table, hidden)
-    return Solution(
-        policy=policy,
-        policy_class=space.describe,
-        opacity=hidden.own,
-        pairs=hidden.pairs,
-        expected_return=stated_return(value, objective.threshold, feasible),
-        threshold=objective.threshold,
-        feasible=feasible,
-        status=status,
-        method=options.method,
-        goal=options.goal,
-        objective=options.objective,
-        detail=detail,
-        seconds=clock.spent,
-        seed=options.seed,
-        needs_observations=space.needs_observations,
-        settings=_class_settings(space) | {"evaluation": objective.kind},
-    )
+    known: dict[str, Any] = {
+        "policy_class": space.describe,
+        "opacity": hidden.own,
+        "pairs": hidden.pairs,
+        "expected_return": stated_return(value, objective.threshold, feasible),
+        "threshold": objective.threshold,
+        "feasible": feasible,
+        "status": status,
+        "method": options.method,
+        "goal": options.goal,
+        "objective": options.objective,
+        "detail": detail,
+        "seconds": clock.spent,
+        "seed": options.seed,
+        "needs_observations": space.needs_observations,
+        "settings": _class_settings(space) | {"evaluation": objective.kind} | dict(settings or {}),
+    }
+    return Solution(policy=policy, **(known | more))
 
 
 def _basins(objective: Objective, state: SearchState) -> tuple[float, ...]:
@@ -150,23 +162,29 @@ def in_class(space: Space, solution: Solution) -> Solution:
 
 
 def _class_settings(space: Space) -> dict[str, object]:
-    """How the class of an answer is asked for."""
-    return {"memory": memory_document(space.memory)}
+    """How the class of an answer is asked for, and on which device it was searched."""
+    found: dict[str, object] = {"memory": memory_document(space.memory)}
+    if space.on_device is not None:
+        import jax
+
+        found["device"] = f"{jax.devices()[0].device_kind} (JAX, float32)"
+    return found
 
 
 def _chosen(
     objective: Objective, method: Iteration[S], state: S, closing: Clock
 ) -> tuple[Float[np.ndarray, "T C A"], Values, float, Float[np.ndarray, " K"]]:
-    """The best candidate, its values, its first-order gain and the multipliers with which that is computed."""
+    """The best candidate, its values, its first-order gain and the multipliers with which that is computed.
+
+    Of those that are as good as the best it is the one that is nearest to an optimum.
+    """
     tables, values = _candidates(objective, method, state, closing)
     found = [
-        _first_order(objective, tables[one], values.part(np.array([one])), state.best_multiplier, closing)
-        for one in range(len(tables))
+        (tables[one], part, *_first_order(objective, tables[one], part, state.best_multiplier, closing))
+        for one in values.as_good(GAP_BITS)[::-1]
+        for part in [values.part(np.array([one]))]
     ]
-    # Of those that are as good as the best, the one that is nearest to an optimum.
-    close = values.as_good(GAP_BITS)
-    chosen = close[-1] if len(close) == 1 else min(close[::-1].tolist(), key=lambda one: found[one][0])
-    return tables[chosen], values.part(np.array([chosen])), *found[chosen]
+    return min(found, key=lambda one: one[2]) if len(found) > 1 else found[0]
 
 
 def is_feasible(
@@ -199,35 +217,46 @@ def _first_order(
 ) -> tuple[float, np.ndarray]:
     """What the best first-order change promises, and the multipliers of the bounds at which it promises least.
 
-    These prove most; the promise is convex in them, so they are found one after the other by narrowing an interval, as far as
-    the time allows. The first `num_least` are weights that sum to one: where one is moved, the others are scaled.
+    With gradient g of the score, slacks s ≥ 0 with Jacobian J, and changes d that put rows of the table on single actions,
+    `min_μ max_d g·d + μ·(s + J d)` over possible multipliers: the dual of the best change that keeps the linearised bounds.
+    Each d gives a plane below the promise, which is convex in μ, so linear programs of the planes so far, as many as the time
+    allows, find the least.
     """
     if not values.score_gradient.size:
         return np.nan, multiplier
-    num_least, places, binds = values.num_least, np.arange(len(multiplier)), values.slack[0] <= _LOOSE
-    best = np.where(binds | (places < num_least), multiplier, 0.0)  # a bound that does not bind has no price
+    slack, num_least = np.maximum(values.slack[0], 0.0), values.num_least
+    gradients = np.concatenate([values.score_gradient, values.slack_gradient[0]])
+    gains = gradients - np.sum(table * gradients, axis=-1, keepdims=True)
 
-    def gain(price: np.ndarray) -> float:
-        return first_order_gain(objective, table, values.lagrangian_gradient(price[None])[0])
+    def plane(price: np.ndarray) -> np.ndarray:
+        """What the best change at some multipliers promises, and how that depends on each of them."""
+        total = np.where(objective.space.available, np.tensordot(np.append(1.0, price), gains, 1), -np.inf)
+        best = np.broadcast_to(total.argmax(axis=-1)[None, ..., None], (*gains.shape[:-1], 1))
+        return np.take_along_axis(gains, best, -1).sum(axis=(1, 2, 3)) + np.append(0.0, slack)
 
-    def moved(number: int, value: float) -> np.ndarray:
-        found = np.where(places == number, value, best)
-        if number < num_least:
-            others = (places < num_least) & (places != number)
-            found[others] *= (1 - value) / max(best[others].sum(), 1e-300)
-        return found
-
-    for number in np.flatnonzero(binds).tolist() * (_ROUNDS_OF_MULTIPLIERS if binds.sum() > 1 else 1):
-        if number < num_least and best[number] == 1:  # the others have no weights to be scaled
-            continue
-        low, high = 0.0, 1.0 if number < num_least else 4 * float(best[number]) + 4
-        width = _MULTIPLIER_WIDTH * high
-        while high - low > width and clock.left:
-            third = (high - low) / 3
-            at_low, at_high = gain(moved(number, low + third)), gain(moved(number, high - third))
-            low, high = (low, high - third) if at_low <= at_high else (low + third, high)
-        best = min((moved(number, low), moved(number, 0.0), best), key=gain)
-    return gain(best), best
+    least, planes = (np.inf, multiplier), list[np.ndarray]()
+    is_weight = np.arange(1 + len(slack)) < num_least  # which sum to one
+    one_sum = {"A_eq": is_weight[None], "b_eq": [1.0]} if num_least else {}
+    bounds = [*((0, most) for most in np.where(is_weight[:-1], 1.0, 4 * multiplier + 4)), (None, None)]
+    price = multiplier
+    while True:
+        below = plane(price)
+        least = min(least, (float(below @ np.append(1.0, price)), price), key=lambda found: found[0])
+        known = any(np.array_equal(below, one) for one in planes)  # nothing is learned from it
+        if not len(slack) or known or (planes and not clock.left):
+            return least
+        planes.append(below)
+        rows = np.stack(planes)
+        found = linprog(
+            np.append(0 * slack, 1.0),
+            A_ub=np.column_stack([rows[:, 1:], -np.ones(len(rows))]),
+            b_ub=-rows[:, 0],
+            bounds=bounds,
+            **one_sum,
+        )
+        if not found.success or found.fun >= least[0] - _SOLVED * max(1.0, abs(least[0])):
+            return least
+        price = found.x[:-1]
 
 
 def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock: Clock) -> float:
@@ -246,19 +275,16 @@ def _closing_clock(status: Status, clock: Clock) -> Clock:
 
 
 def _candidates(objective: Objective, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
-    """Tables that may be the answer, with their values; the best that is known, without gradients, where time is short."""
-    space, best = objective.space, np.asarray(state.best)[None]
-    try:
+    """Tables that may be the answer, with their values; without gradients, the last one alone, where time is short."""
+    tables = np.asarray(state.best)[None]
+    with contextlib.suppress(OutOfTime):
         tables = method.candidates(state)
-        if len(tables) == 1 and objective.is_sampled:
-            best = tables
-        elif objective.cost_seconds * len(tables) < closing.left:
+        if not (len(tables) == 1 and objective.is_sampled) and objective.cost_seconds * len(tables) < closing.left:
             # Each by itself, as it was repaired: bits of several tables together round otherwise.
             objective = replace(objective, clock=closing)
             return tables, Values.joined([objective.evaluate(table[None]) for table in tables])
-    except OutOfTime:
-        pass
-    returns = space.sums(best, (0,))[0]
+    best = tables if objective.is_sampled else np.asarray(state.best)[None]
+    returns = objective.space.sums(best, (0,))[0]
     if not objective.num_bits:
         slack = objective.slacks(best)
     else:  # a table is only kept as the best once it was seen to be feasible
@@ -275,7 +301,7 @@ def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, cl
         safe = begun if meets_linear(objective, begun) else safe
     hidden, safe = closing_bits(objective, safe, options, _closing_clock(status, clock))
     status = Status.NOT_SEARCHED if status is Status.TIME_LIMIT else status
-    return as_solution(objective, safe, space.policy(safe), hidden, status, options, clock)
+    return as_solution(objective, safe, hidden, status, options, clock)
 
 
 def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> str:

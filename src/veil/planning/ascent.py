@@ -433,9 +433,7 @@ class Ascent:
 
     def _is_near_most(self, state: AscentState, within: float) -> bool:
         """Whether the best answer so far is within so many bits of what can be hidden at most."""
-        objective = self.objective
-        most = objective.most_bits if objective.weight > 0 else 0.0
-        return bool(objective.weight) and not objective.has_terms and state.best_score > most - within
+        return state.best_score > self.objective.most_score - within
 
     def _until_check(self, state: AscentState, sequences: int) -> int:
         """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
@@ -515,7 +513,9 @@ class Ascent:
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> AscentState:
         """The state of the arrays in a checkpoint."""
-        return AscentState.of(arrays)
+        state, placed = AscentState.of(arrays), self.parameters.restored
+        names = ("theta", "mean", "square", "average", "aside")
+        return replace(state, **{name: [placed(one) for one in getattr(state, name)] for name in names})
 
     def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""

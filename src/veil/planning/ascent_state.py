@@ -7,24 +7,23 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from .iteration import SavedState
+from .iteration import SearchState
 from .values import Values
 
 
-@dataclass(frozen=True, eq=False)
-class AscentState(SavedState):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AscentState(SearchState):
     """Everything a search needs to go on: numbers and arrays only, so that it can be written down and taken up again.
 
     `theta`, `mean`, `square`, `multiplier` and `average` have one array for each group of starts that is evaluated together;
     `aside` and `aside_worth` are those that were set aside. `begun`: the iteration at which the present ones began;
     `slower`: by what steps were cut after noise had led the search away;
     `exploring`: whether the present one was set aside before and has not come to the best answer yet; `leader`: the group that
-    leads; `ends`: what each start was worth when it was set aside or came last, and its return in units of its range.
+    leads.
     """
 
     phase: int
     round: int
-    iteration: int
     inside: int
     begun: int
     batch: int
@@ -41,14 +40,9 @@ class AscentState(SavedState):
     average: Sequence[Any]
     aside: Sequence[Any]
     aside_multiplier: Float[np.ndarray, "n K"]
-    best: Float[np.ndarray, "T C A"]
     best_theta: Any
-    best_score: float
-    best_multiplier: Float[np.ndarray, " K"]
     leading: Float[np.ndarray, "T C A"]
     polish: dict[str, Any]
-    ends: Float[np.ndarray, "n 2"]
-    history: Float[np.ndarray, "k 6"]
 
 
 @dataclass(frozen=True, eq=False)

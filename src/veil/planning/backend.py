@@ -13,6 +13,8 @@ from ..common.clock import Clock
 from ..common.workers import ALONE, Team
 
 Tables = Float[np.ndarray, "B T C A"]
+Ends = tuple[float, float]
+UNBOUNDED = (-np.inf, np.inf)
 
 ALL_AT_ONCE = sys.maxsize
 """Tables of one share where all are evaluated side by side."""
@@ -29,31 +31,31 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Bits of B tables, their gradients in the tables, and the standard errors of the bits, 0 where they are exact."""
+    """Values of B tables, their gradients in the tables, and the standard errors of the values, 0 where they are exact."""
 
-    bits: Float[np.ndarray, " B"]
+    values: Float[np.ndarray, " B"]
     gradient: Any
     errors: Float[np.ndarray, " B"]
 
     @staticmethod
-    def exact(bits: Float[np.ndarray, " B"], gradient: Any) -> "Estimate":
+    def exact(values: Float[np.ndarray, " B"], gradient: Any) -> "Estimate":
         """Without an error."""
-        return Estimate(bits, gradient, np.zeros(len(bits)))
+        return Estimate(values, gradient, np.zeros(len(values)))
 
 
 class Backend(Protocol):
     """The bits of tables and their gradients; larger is more opaque.
 
     **Attributes:** `kind`: `"exact"`, `"bracket"` or `"sampled"`; `reason`: what is evaluated, for results; `cost_seconds`: the
-    forecast for one table; `at_once`: tables of one share, whose values do not depend on the others; `most_bits`: no table
-    has more.
+    forecast for one table; `at_once`: tables of one share, whose values do not depend on the others; `ends`: no table has less
+    or more.
     """
 
     kind: str
     reason: str
     cost_seconds: float
     at_once: int
-    most_bits: float
+    ends: Ends
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """The estimate of each table; `clock` is checked every second or so, `draw` is for samples alone."""
@@ -63,8 +65,8 @@ class Backend(Protocol):
 class Sum:
     """A signed sum of backends, such as `H(R|Y) = H(R,Y) − H(Y)`; the empty sum is 0 for every table."""
 
-    def __init__(self, terms: Sequence[tuple[float, Backend]], reason: str = "", most_bits: float = np.inf):
-        self.terms, self.reason, self.most_bits = terms, reason, most_bits
+    def __init__(self, terms: Sequence[tuple[float, Backend]], reason: str = "", ends: Ends = UNBOUNDED):
+        self.terms, self.reason, self.ends = terms, reason, ends
         kinds = {one.kind for _, one in terms}
         self.kind = "sampled" if "sampled" in kinds else "exact"
         self.cost_seconds = sum(one.cost_seconds for _, one in terms) or 1e-3
@@ -77,7 +79,7 @@ class Sum:
         total: Any = np.zeros(tables.shape) if gradient and not self.terms else None
         for sign, backend in self.terms:
             found = backend(tables, clock, draw, gradient=gradient)
-            bits, errors = bits + sign * found.bits, np.hypot(errors, found.errors)
+            bits, errors = bits + sign * found.values, np.hypot(errors, found.errors)
             if gradient:
                 total = sign * found.gradient if total is None else total + sign * found.gradient
         return Estimate(bits, total, errors)
@@ -119,4 +121,4 @@ def _part(backend: Backend, asked: tuple[Tables, Draw | None, bool], clock: Cloc
 
 def _joined(one: Estimate, other: Estimate) -> Estimate:
     gradient = None if one.gradient is None else np.concatenate([one.gradient, other.gradient])
-    return Estimate(np.concatenate([one.bits, other.bits]), gradient, np.concatenate([one.errors, other.errors]))
+    return Estimate(np.concatenate([one.values, other.values]), gradient, np.concatenate([one.errors, other.errors]))

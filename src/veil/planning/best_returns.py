@@ -9,11 +9,6 @@ from scipy.optimize import minimize
 
 from ..common.checks import Defects
 from ..common.clock import UNLIMITED, Clock, OutOfTime
-from ..common.logs import natural_log
-from ..engine.additive import sums_and_gradients
-from ..engine.chain import Chain
-from ..engine.compile import build
-from ..engine.hidden import Hidden
 from ..engine.paid import action_values
 from ..engine.return_range import (
     ROUNDING,
@@ -26,13 +21,16 @@ from ..engine.return_range import (
     return_extremes,
     return_slack,
 )
-from ..policy.tables import softmax_pull_back, uniform_table
+from ..policy.tables import uniform_table
 from ..problem.problem import Problem
+from .layers import time_average
+from .parameters import TableParameters
+from .policy_class import make_space
 
 _SHARP_STARTS = (
     16  # tables of single times that a search for a stationary policy looks at: a value of each costs little
 )
-_STARTS, _ITERATIONS = 6, 500  # of that search: by judgement; it ends where the largest return is met
+_STARTS, _ITERATIONS = 6, 500  # of that search, which ends where the largest return is met
 _DISCOUNTED_SWEEPS = 3  # horizons of value iteration, after which the discounted rest is a twentieth
 
 
@@ -101,7 +99,7 @@ def best_stationary_return(
     a **lower bound** on the stationary maximum, and exact where it meets `max_return`. The same holds over an infinite
     horizon where the agent does not know which model runs.
 
-    The search climbs the exact slope of the return: L-BFGS on softmax parameters from several tables (the best
+    The search climbs the exact gradient of the return: L-BFGS on softmax parameters from several tables (the best
     table of single times, the time-average of the best time-dependent policy, uniform, random), then steps towards the best
     actions, so that deterministic rows become exactly so.
 
@@ -120,73 +118,62 @@ def best_stationary_return(
 
 
 class _Climber:
-    """The return of stationary tables times `sign`, and its slope."""
+    """The return of stationary tables `(1, C, A)` times `sign`, with the best one that was evaluated."""
 
     def __init__(self, problem: Problem, sign: float, clock: Clock = UNLIMITED):
-        self.problem, self.sign, self.clock = problem, sign, clock
-        self.best = -np.inf, uniform_table(problem)
-        self.hidden: Hidden = build(self.problem, "markov")
-        self.mask = problem.available
-        self.scale = return_slack(self.problem) / ROUNDING or 1.0
+        self.space, self.sign, self.clock = make_space(problem), sign, clock
+        self.best: tuple[float, np.ndarray] = -np.inf, uniform_table(problem)[None]
+        self.scale = return_slack(problem) / ROUNDING or 1.0
 
-    def value_and_slope(self, table: Float[np.ndarray, "C A"]) -> tuple[float, Float[np.ndarray, "C A"]]:
+    def value_and_gradient(self, table: Float[np.ndarray, "1 C A"]) -> tuple[float, Float[np.ndarray, "1 C A"]]:
         self.clock.check()
-        values, slopes = sums_and_gradients(self.hidden, table[None, None], self.hidden.paid[:1], stationary=True)
+        values, gradients = self.space.summed(table[None], (0,))
         value = self.sign * float(values[0, 0])
         if value > self.best[0]:
             self.best = value, table
-        return value, self.sign * slopes[0, 0, 0]
+        return value, self.sign * gradients[0][0]
 
     def climb(self, table: np.ndarray, iterations: int) -> np.ndarray:
-        """L-BFGS on the softmax parameters of the available actions."""
-        if iterations == 0:
-            return table
-        begin = 0.9 * table + 0.1 * uniform_table(self.problem)  # a softmax has no exact zeros to begin with
+        """L-BFGS on the softmax parameters."""
+        parameters = TableParameters(self.space, table)
+        begin = parameters.of(table, 0.1)  # a softmax has no exact zeros to begin with
 
-        def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-            here = self._softmax(parameters)
-            value, slope = self.value_and_slope(here)
-            return -value / self.scale, -softmax_pull_back(here, slope)[self.mask] / self.scale
+        def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            theta = flat.reshape(1, *begin.shape)
+            tables = parameters.tables(theta)
+            value, gradient = self.value_and_gradient(tables[0])
+            return -value / self.scale, -parameters.pull_back(theta, tables, gradient[None]).ravel() / self.scale
 
         options = {"maxiter": iterations, "ftol": 1e-15, "gtol": 1e-12}
-        found = minimize(loss, natural_log(begin)[self.mask], jac=True, method="L-BFGS-B", options=options)
-        return self._softmax(found.x)
+        found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options) if iterations else None
+        return table if found is None else parameters.tables(found.x.reshape(1, *begin.shape))[0]
 
-    def finish(self, table: np.ndarray) -> tuple[float, np.ndarray]:
+    def finish(self, table: np.ndarray) -> None:
         """Round rows that are all but certain, then step towards the best actions while the return grows."""
-        value, _ = self.value_and_slope(table)
+        value, _ = self.value_and_gradient(table)
         for certain in (0.5, 0.9, 0.99, 0.999):
-            rounded = np.where(table.max(axis=1, keepdims=True) > certain, _first_best(table), table)
-            reached = self.value_and_slope(rounded)[0]
-            if reached >= value:
+            rounded = np.where(table.max(axis=-1, keepdims=True) > certain, _first_best(table), table)
+            if (reached := self.value_and_gradient(rounded)[0]) >= value:
                 table, value = rounded, reached
         for _ in range(100):
-            better = self._step(table, value)
-            if better is None:
+            if (better := self._step(table, value)) is None:
                 break
             value, table = better
-        return value, table
 
     def _step(self, table: np.ndarray, value: float) -> tuple[float, np.ndarray] | None:
-        slope = np.where(self.mask, self.value_and_slope(table)[1], -np.inf)
-        gain = slope.max(axis=1) - np.sum(table * np.where(self.mask, slope, 0.0), axis=1)
-        best = np.where((gain > 0)[:, None], _first_best(slope), table)
+        gradient = np.where(self.space.available, self.value_and_gradient(table)[1], -np.inf)
+        gain = gradient.max(axis=-1) - np.sum(table * np.where(self.space.available, gradient, 0.0), axis=-1)
+        best = np.where((gain > 0)[..., None], _first_best(gradient), table)
         for size in 0.5 ** np.arange(8):
             stepped = (1 - size) * table + size * best
-            reached = self.value_and_slope(stepped)[0]
+            reached = self.value_and_gradient(stepped)[0]
             if reached > value + 1e-14 * self.scale:
                 return reached, stepped
         return None
 
-    def _softmax(self, parameters: np.ndarray) -> np.ndarray:
-        theta = np.full(self.mask.shape, -np.inf)
-        theta[self.mask] = parameters
-        weights = np.exp(theta - theta.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
 
-
-def _first_best(values: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
-    return np.eye(values.shape[1])[np.argmax(values, axis=1)]
+def _first_best(values: Float[np.ndarray, "1 C A"]) -> Float[np.ndarray, "1 C A"]:
+    return np.eye(values.shape[-1])[np.argmax(values, axis=-1)]
 
 
 def _search_stationary(
@@ -201,56 +188,34 @@ def _search_stationary(
 ) -> tuple[float, np.ndarray]:
     climber, ends = _Climber(problem, sign, clock), return_extremes(problem)
     largest = max(sign * ends.smallest, sign * ends.largest) - return_slack(problem)
-    best = climber.best
     with contextlib.suppress(OutOfTime):
         tables = _stationary_starts(climber, seed)
         for table in tables:
-            best = max(best, (climber.value_and_slope(table)[0], table), key=_value)
+            climber.value_and_gradient(table)
         for table in tables[:starts]:
-            if best[0] >= min(largest, enough):
+            if climber.best[0] >= min(largest, enough):
                 break
-            best = max(best, climber.finish(climber.climb(table, iterations)), key=_value)
-    return max(best, climber.best, key=_value)
+            climber.finish(climber.climb(table, iterations))
+    return climber.best[0], climber.best[1][0]
 
 
-def _value(pair: tuple[float, np.ndarray]) -> float:
-    return pair[0]
-
-
-def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "C A"]]:
+def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "1 C A"]]:
     """Tables to climb from, in turn a sharp one, which earns most so far, and a spread one, which is led by no table."""
-    problem = climber.problem
-    drawn = np.random.default_rng(seed).exponential(size=(2, *climber.mask.shape)) * climber.mask
+    problem = climber.space.problem
+    drawn = np.random.default_rng(seed).exponential(size=(2, *problem.available.shape)) * problem.available
     spread = [uniform_table(problem), *(drawn / drawn.sum(axis=2, keepdims=True))]
+    sharp = list[np.ndarray]()
     if problem.return_over == "infinite" and not is_blind(problem):
-        return [one_hot(problem, known_actions(problem, 1, climber.sign))[0]]
-    if problem.return_over == "infinite":
+        sharp, spread = [one_hot(problem, known_actions(problem, 1, climber.sign))[0]], []
+    elif problem.return_over == "infinite":
         best = [best_action_values(problem, model, climber.sign)[0] for model in problem.models]
         copies = problem.informed.num_cells // problem.num_states
         each = [np.tile(one_hot(problem, np.argmax(values, axis=1)), (copies, 1)) for values in best]
         sharp = [averaged_table(problem, table[None])[0] for table in each]
-    elif problem.horizon == 0:
-        sharp = []
-    else:
+    elif problem.horizon:
         timed = greedy_table(problem, smallest=climber.sign < 0)
         times = np.linspace(0, problem.horizon - 1, min(problem.horizon, _SHARP_STARTS)).astype(int)
         sharp = list(np.unique(timed[times], axis=0))
-        occupied = Chain(climber.hidden, timed, stationary=False).occupancies[:-1]
-        spread.insert(0, time_average(climber.hidden, timed, occupied))
-    sharp.sort(key=lambda table: -climber.value_and_slope(table)[0])
-    pairs = zip_longest(sharp, spread)
-    return [table for pair in pairs for table in pair if table is not None]
-
-
-def time_average(
-    hidden: Hidden, timed: Float[np.ndarray, "T C A"], occupied: Float[np.ndarray, "T N"]
-) -> Float[np.ndarray, "C A"]:
-    """How often each action is taken in a cell over all times; cells that are never met keep their first row.
-
-    **Arguments:** `timed`, a time-dependent table; `occupied`, `P(x_t = x)` under it for t < T.
-    """
-    weights = np.zeros((hidden.num_cells, len(timed)))
-    np.add.at(weights, hidden.cell, occupied.T)
-    total = weights.sum(axis=1)[:, None]
-    average = np.einsum("ct,tca->ca", weights, timed) / np.where(total > 0, total, 1.0)
-    return np.where(total > 0, average, timed[0])
+        spread.insert(0, time_average(climber.space.hidden, timed))
+    sharp.sort(key=lambda table: -climber.value_and_gradient(table[None])[0])
+    return [table[None] for pair in zip_longest(sharp, spread) for table in pair if table is not None]

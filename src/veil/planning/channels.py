@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..common.errors import InputError, TooLargeError
 from ..common.workers import ALONE, Team
 from ..engine.batch import BatchTree
@@ -32,19 +30,20 @@ from .exact_bits import (
     Rows,
     Tree,
     each_time,
+    entropy_of_rows,
     entropy_of_sequences,
+    guess_of_rows,
+    hidden_ends,
     loss_measure,
-    most_hidden,
     prior,
-    row_measure,
     walked,
+    windowed,
 )
 from .objective import SUMMED_BITS, Channels, Wanted
 from .options import Evaluation, SolveOptions
 from .options import Objective as Goal
 from .policy_class import Space, all_strings, any_table, make_space
 from .sampled_bits import LossMeasure, Sampled, likelihood_measure
-from .window_bits import windowed
 
 # An exact search makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
 # `_MOST_SECONDS` together, or the time limit where that is shorter; else it samples.
@@ -52,7 +51,7 @@ _EXACT_GRADIENTS = 1000
 # Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
 # is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit.
 _COUNTED_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
-_ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
+ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
 _MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for: as for an exact value in `veil.opacity`
 _ONLY_SECONDS = 30.0  # of one where there is no other way: of a whole path, a best guess, or the loss of a belief
 _BATCH_NUMBERS = 2**24  # of the joint table of one policy, up to which many are side by side
@@ -79,7 +78,7 @@ class Asked:
         """The forecast seconds of one exact gradient up to which `auto` takes it."""
         if self.objective == "guess":  # there is no other way
             return _ONLY_SECONDS
-        return max(_ALWAYS_EXACT_SECONDS, min(_MOST_SECONDS, self.limit) / _EXACT_GRADIENTS)
+        return max(ALWAYS_EXACT_SECONDS, min(_MOST_SECONDS, self.limit) / _EXACT_GRADIENTS)
 
     @property
     def limit(self) -> float:
@@ -182,9 +181,13 @@ def make_backend(space: Space, asked: Asked) -> Backend:
 
     **Raises:** see `make_channels`.
     """
+    _check_objective(space, asked)
+    if asked.objective == "leakage":  # −I(Z;Y) = H(Z|Y) − H(Z)
+        left = make_backend(space, replace(asked, objective="entropy"))
+        before, (least, most) = _before(space, asked), left.ends
+        return Sum([(1.0, left), (-1.0, before)], left.reason, (least - most, 0.0))
     if asked.evaluation == "sampled":
         return make_sampled(space, asked, "asked for")
-    _check_objective(space, asked)
     if asked.evaluation == "bracket":
         return windowed(space)
     found, most = _exact(space, asked), asked.most_seconds(space)
@@ -226,39 +229,39 @@ def _exact(space: Space, asked: Asked) -> Backend | None:
         return _exact_path(space, asked)
     if hidden.each is not None:
         return each_time(space, _seconds_of_times(space) if asked.evaluation == "auto" else 0.0)
-    return _on_all(space, asked, Fed(partial(Rows, asked.objective), row_measure(asked.objective)))
+    measure = guess_of_rows if asked.objective == "guess" else entropy_of_rows
+    return _on_all(space, asked, Fed(partial(Rows, measure), measure))
 
 
 class Fed(NamedTuple):
-    """What all sequences are fed to: one table after the other, given the prior of the secret, or many side by side."""
+    """What all sequences are fed to: one table after the other, or many side by side."""
 
-    one: Callable[[np.ndarray], Any]
+    one: Callable[[], Any]
     many: Measure
     keeps_events: bool = False
 
 
 def _on_all(space: Space, asked: Asked, fed: Fed) -> Backend | None:
     """A function of all sequences by the cheapest way; see `_exact`."""
-    hidden, most, bits = space.hidden, asked.most_seconds(space), most_hidden(space)
+    hidden, most = space.hidden, asked.most_seconds(space)
+    ends = (-1.0, 0.0) if asked.objective == "guess" else hidden_ends(space)
     if hidden.written is not None:
         strings = all_strings(space, min(_MOST_SECONDS if asked.evaluation == "exact" else COUNT_SECONDS, asked.limit))
-        return None if strings is None else Tree(strings, fed.many, bits)
+        return None if strings is None else Tree(strings, fed.many, ends)
     chain = space.chain(any_table(space))
     if hidden.num_states > (_COUNTED_STATES if asked.evaluation == "auto" else COUNTED_STATES):
-        # The prior of a large chain takes seconds, and only a leakage depends on it.
-        prior = chain.prior if asked.objective == "leakage" else np.zeros(hidden.num_values)
-        tried = try_sparse(chain, _BY_WORK, partial(fed.one, prior), most, gradient=True, keep_events=fed.keeps_events)
+        tried = try_sparse(chain, _BY_WORK, fed.one, most, gradient=True, keep_events=fed.keeps_events)
         if tried is not None:
             words, seconds = f"{tried[1].num_sequences:,.0f}", sparse_seconds(tried[1])
-            return walked(space, fed.one, seconds, words, keep_events=fed.keeps_events, most_bits=bits)
+            return walked(space, fed.one, seconds, words, keep_events=fed.keeps_events, ends=ends)
     size = None if hidden.num_states > COUNTED_STATES else _counted(space, chain, asked)
     if size is None or not size.exact:
         return None
     seconds = size.seconds(chain, gradient=True)
     fits = not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS
     if fits and seconds <= most:
-        return Tree(BatchTree(hidden, space.available, stationary=space.stationary), fed.many, bits)
-    return walked(space, fed.one, seconds, size.text(), size, most_bits=bits)
+        return Tree(BatchTree(hidden, space.available, stationary=space.stationary), fed.many, ends)
+    return walked(space, fed.one, seconds, size.text(), size, ends=ends)
 
 
 def _seconds_of_times(space: Space) -> float:
@@ -290,15 +293,19 @@ def make_sampled(space: Space, asked: Asked, why: str) -> Backend:
             ["'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"],
         )
     if space.hidden.path is None:
-        entropy = Sampled(space, asked.draw, why, team=asked.team)
-        if asked.objective != "leakage":
-            return entropy
-        return Sum([(1.0, entropy), (-1.0, prior(space))], entropy.reason, entropy.most_bits)
+        return Sampled(space, asked.draw, why, team=asked.team)
     seen = Sampled(space, asked.draw, why, likelihood_measure, asked.team)
-    terms: list[tuple[float, Backend]] = [(1.0, _over_times(space, alone=False)), (-1.0, seen)]
-    if asked.objective == "leakage":
-        terms.append((-1.0, _over_times(space, alone=True)))
-    return Sum(terms, seen.reason)  # the most bits of all paths are far above what policies reach
+    # The most bits of all paths are far above what policies reach.
+    return Sum([(1.0, _over_times(space, alone=False)), (-1.0, seen)], seen.reason)
+
+
+def _before(space: Space, asked: Asked) -> Backend:
+    """The entropy of the secret before anything is observed."""
+    if space.hidden.path is None:
+        return prior(space)
+    alone = show_path(space.hidden, alone=True)
+    exact = asked.evaluation != "sampled" and _of_events(space, alone, replace(asked, objective="entropy"))
+    return exact or _over_times(space, alone=True)
 
 
 def _over_times(space: Space, *, alone: bool) -> OverTimes:
@@ -313,16 +320,11 @@ def _over_times(space: Space, *, alone: bool) -> OverTimes:
 
 
 def _exact_path(space: Space, asked: Asked) -> Backend | None:
-    """`H(R|Y) = H(R,Y) − H(Y)` of a whole path, less `H(R)` for a leakage: entropies of event sequences."""
-    both, alone = show_path(space.hidden), show_path(space.hidden, alone=True)
-    signed = [(1.0, both), (-1.0, None), *([(-1.0, alone)] if asked.objective == "leakage" else [])]
-    terms = list[tuple[float, Backend]]()
-    for sign, shown in signed:
-        found = _of_events(space, shown, asked)
-        if found is None:
-            return None
-        terms.append((sign, found))
-    return Sum(terms, "entropies of all possible sequences, with and without the path")
+    """`H(R|Y) = H(R,Y) − H(Y)` of a whole path: entropies of event sequences."""
+    both, seen = (_of_events(space, shown, asked) for shown in (show_path(space.hidden), None))
+    if both is None or seen is None:
+        return None
+    return Sum([(1.0, both), (-1.0, seen)], "entropies of all possible sequences, with and without the path")
 
 
 def _of_events(space: Space, shown: Shown | None, asked: Asked) -> Backend | None:
@@ -330,7 +332,7 @@ def _of_events(space: Space, shown: Shown | None, asked: Asked) -> Backend | Non
     if shown is not None and shown.entropy is not None:
         return OverTimes(space, shown.entropy)
     space = space if shown is None else replace(space, hidden=shown.hidden)
-    return _on_all(space, asked, Fed(lambda _: SequenceEntropy(), entropy_of_sequences, keeps_events=True))
+    return _on_all(space, asked, Fed(SequenceEntropy, entropy_of_sequences, keeps_events=True))
 
 
 def exact_loss(space: Space, belief: Belief) -> Tree:

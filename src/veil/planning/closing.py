@@ -1,6 +1,7 @@
 """What the answer of a search hides, evaluated by itself: exactly where that fits the time, else on new sequences."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +11,6 @@ from ..measure.evaluate import opacity
 from ..measure.pairs import PairValue, pair_value, pair_values
 from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
-from ..policy.policy import Policy
 from .backend import Draw
 from .channels import counted_seconds, sampled_pair
 from .objective import Objective
@@ -19,10 +19,10 @@ from .policy_class import Space, make_space
 from .sampled_bits import LANE, in_lanes
 
 CLOSING_SECONDS = 1.0
-"""Seconds that the answer may take after the search was interrupted."""
+"""Seconds that the answer may take after the search was interrupted, and each check of it in any case."""
+AFTER_SECONDS = 20.0
+"""Seconds in which an answer is measured, and in which it is proven, where no limit leaves less: as `veil.opacity` takes."""
 
-_EXACT_SECONDS = 5.0  # forecast, up to which the answer of a sampled search is evaluated exactly
-_BRACKET_SECONDS = 20.0
 # Seconds for each number of a time-dependent table in which an answer is checked and its return is evaluated, after its bits
 # are (measured: 3e-8 to 5e-8).
 _PER_NUMBER = 6e-8
@@ -52,27 +52,20 @@ def closing_bits(
     if backend.kind == "exact" and backend.cost_seconds / 3 <= left:
         own = opacity(space.problem, policy, "exact")
     else:
-        own = opacity(space.problem, policy, time_limit=min(left, _BRACKET_SECONDS), seed=seed)
-    if objective.has_pairs or objective.channels.bounds:  # as exact as they were searched
-        return Bits(own, _exact_pairs(objective, policy, options, left)), table
-    return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
+        own = opacity(space.problem, policy, time_limit=min(left, AFTER_SECONDS), seed=seed)
+    if not (objective.has_pairs or objective.channels.bounds):
+        return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
+    counted = zip(space.problem.pairs, objective.channels.backends[1:], strict=True)
+    exact: dict[str, Any] = {"method": "exact"}
+    limited: dict[str, Any] = {"seed": options.seed, "time_limit": left}
+    ways = ((pair, exact if backend else limited) for pair, backend in counted)
+    return Bits(own, tuple(pair_value(space.problem, pair, policy, **way) for pair, way in ways)), table
 
 
 def seconds_of_policy(space: Space) -> float:
     """The forecast for making a policy of a table, with the rows that are not searched, and for its return."""
     summed = space.hidden.horizon * space.hidden.paid[0].reward.size
     return _PER_NUMBER * max(summed, space.shape[0] * space.problem.available.size)
-
-
-def _exact_pairs(objective: Objective, policy: Policy, options: SolveOptions, left: float) -> tuple[PairValue, ...]:
-    """What is hidden in each pair, exactly; as far as the time allows where a pair does not count."""
-    problem, counted = objective.space.problem, objective.channels.backends[1:]
-    return tuple(
-        pair_value(problem, pair, policy, seed=options.seed, time_limit=left)
-        if backend is None
-        else pair_value(problem, pair, policy, "exact")
-        for pair, backend in zip(problem.pairs, counted, strict=True)
-    )
 
 
 def best_on_samples(
@@ -83,14 +76,14 @@ def best_on_samples(
     if options.start is not None and objective.min_opacity is None:
         begun = objective.space.table_of(options.start)
         tables += [begun] if meets_linear(objective, begun) and np.any(begun != table) else []
-    count = num_closing_sequences(options)
-    found = [_sampled_bits(objective, one, count, options, left / len(tables)) for one in tables]
-    earned = np.zeros(len(tables))
+    count, earned = num_closing_sequences(options), np.zeros(len(tables))
     if objective.terms:
         earned = objective.sums(np.stack(tables), gradient=False).score * objective.score_unit
-    merits = [_merit(objective, one, more, options) for one, more in zip(found, earned.tolist(), strict=True)]
-    chosen = merits.index(max(merits))
-    return found[chosen], tables[chosen]
+    found = list[tuple[tuple[bool, float], Bits, np.ndarray]]()
+    for one, more in zip(tables, earned.tolist(), strict=True):
+        bits = _sampled_bits(objective, one, count, options, left / len(tables))
+        found.append((_merit(objective, bits, more, options), bits, one))
+    return max(found, key=lambda one: one[0])[1:]
 
 
 def num_closing_sequences(options: SolveOptions) -> int:
@@ -112,7 +105,7 @@ def _sampled_bits(objective: Objective, table: np.ndarray, count: int, options: 
         if pair.belief is not None:
             drawn = hidden.num_sequences if hidden.method == "sampled" else options.sequences
             loss = made(table[None], UNLIMITED, Draw(drawn, options.seed + 1), gradient=False)
-            value = replace(value, loss_bits=float(loss.bits[0]), loss_std_error=float(loss.errors[0]))
+            value = replace(value, loss_bits=float(loss.values[0]), loss_std_error=float(loss.errors[0]))
         found.append(value)
     return Bits(own, tuple(found))
 
@@ -131,9 +124,7 @@ def _merit(objective: Objective, found: Bits, earned: float, options: SolveOptio
 
 def meets_linear(objective: Objective, table: Float[np.ndarray, "T C A"]) -> bool:
     """Whether a table meets all constraints but those on bits."""
-    if not objective.num_bits:
-        return bool(np.all(objective.slacks(table[None]) >= 0))
-    return bool(np.all(objective.sums(table[None]).slack >= 0))
+    return bool(np.all(objective.sums(table[None], gradient=False).slack >= 0))
 
 
 def sampled_answer(
@@ -144,7 +135,7 @@ def sampled_answer(
     The sample is of sequences that the search has not seen: as many as fit the seconds, at least 64.
     """
     chain = space.chain(table)
-    if counted_seconds(space, chain, seconds) <= min(_EXACT_SECONDS, 0.5 * seconds):
+    if counted_seconds(space, chain, seconds) <= min(AFTER_SECONDS, 0.5 * seconds):
         return opacity(space.problem, space.policy(table), "exact")
     if space.hidden.each is not None or space.hidden.path is not None:
         given = {"sequences": sequences, "seed": seed + 1, "time_limit": max(CLOSING_SECONDS, 0.8 * seconds)}

@@ -56,21 +56,6 @@ class Setting(NamedTuple):
     mesh: Mesh | None
 
 
-class Draws:
-    """Running sums from which start states and first events are drawn, float64 whatever the search uses."""
-
-    def __init__(self, hidden: Hidden):
-        first = hidden.first.tocoo()
-        self.num_first = num_columns(hidden.first)
-        self.arrays = jax.device_put(
-            (
-                np.cumsum(first.data),
-                (first.row * np.int64(self.num_first) + first.col),
-                np.argmax([emitter.actions for emitter in hidden.emitters], axis=0),
-            )
-        )
-
-
 class DeviceLayers:
     """Sampled values, exact returns and soft policies of one hidden chain on the device of JAX; the interface of `Layers`.
 
@@ -80,7 +65,12 @@ class DeviceLayers:
     def __init__(self, hidden: Hidden, layout: Layout):
         self.hidden, self.layout = hidden, layout
         self.fixed = place(hidden)
-        self.draws = Draws(hidden)
+        first = hidden.first.tocoo()
+        self._num_first = num_columns(hidden.first)
+        places = first.row * np.int64(self._num_first) + first.col
+        emitter_of = np.argmax([emitter.actions for emitter in hidden.emitters], axis=0)
+        # Running sums from which start states and first events are drawn, float64 whatever the search uses.
+        self._draws = jax.device_put((np.cumsum(first.data), places, emitter_of))
         self.span = Span(hidden.split_time, hidden.horizon, layout.every)
         self._sent: tuple[Any, Any] | None = None
 
@@ -110,7 +100,7 @@ class DeviceLayers:
         key, size, table = jax.random.key(int(generator.integers(2**63))), self.layout.chunk, self.send(table)
         parts = []
         for number in range(-(-count // size)):
-            drawn = _draw(self.fixed, self.draws.arrays, table, key, number, size, self.draws.num_first, self.span)
+            drawn = _draw(self.fixed, self._draws, table, key, number, size, self._num_first, self.span)
             parts.append(np.asarray(drawn).T)
         return np.concatenate(parts)[:count]
 
@@ -142,7 +132,7 @@ class DeviceLayers:
         clock.check()
         chunks = np.int32(-(-draw.sequences // self.layout.chunk))
         bits, slope = _sampled_gradient(
-            self._single, self.draws.arrays, table.astype(np.float32), jax.random.key(draw.seed), chunks, self._setting
+            self._single, self._draws, table.astype(np.float32), jax.random.key(draw.seed), chunks, self._setting
         )
         return float(bits), 0.0, slope
 
@@ -155,7 +145,7 @@ class DeviceLayers:
     def _setting(self) -> Setting:
         devices = jax.devices()[: 2 ** (len(jax.devices()).bit_length() - 1)]
         mesh = Mesh(np.array(devices), (_AXIS,)) if len(devices) > 1 else None
-        return Setting(self.span, self.layout.chunk, self.draws.num_first, mesh)
+        return Setting(self.span, self.layout.chunk, self._num_first, mesh)
 
     @cached_property
     def _rewards(self) -> "Rewards":
@@ -165,15 +155,14 @@ class DeviceLayers:
         found = Rewards(paid.reward, paid.last, hidden.start, discounts, np.array(paid.discount))
         return jax.device_put(Rewards(*(part.astype(np.float64) for part in found)))
 
-    def sums(self, tables: Any, numbers: Sequence[int]) -> Float[np.ndarray, "1 B"]:
-        """The return of each table; a search on a device has no other quantity."""
+    def summed(
+        self, tables: Any, numbers: Sequence[int], *, gradient: bool = True
+    ) -> tuple[Float[np.ndarray, "1 B"], list[Any]]:
+        """The return of each table, with its gradient that of one table; a search on a device has no other quantity."""
         assert tuple(numbers) == (0,)
-        return np.array([[float(_value(self.fixed, self.send(table), self._rewards)) for table in tables]])
-
-    def sums_and_gradients(self, tables: Any, numbers: Sequence[int]) -> tuple[Float[np.ndarray, "1 1"], list[Any]]:
-        """The return of one table and its gradient."""
+        if not gradient:
+            return np.array([[float(_value(self.fixed, self.send(table), self._rewards)) for table in tables]]), [None]
         assert len(tables) == 1
-        assert tuple(numbers) == (0,)
         value, slope, _ = _returns(self.fixed, self.send(tables[0]), self._rewards)
         return np.array([[float(value)]]), [slope[None]]
 

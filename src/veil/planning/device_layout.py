@@ -24,10 +24,11 @@ _CHUNKS = (2, 256)  # sequences of a chunk, at least and at most
 _CHUNK_NUMBERS = 2**32  # of all messages of a chunk: about 60 ms of an H200's bandwidth; longer is no faster
 _MOST_STARTS = 8
 _SHARE_OF_MEMORY = 0.9  # the rest is left to the compiler
-_TABLES = 5  # of float64: safe, best, a candidate, and the mixture that is being evaluated with its source
-_STATE, _WORK = 4, 6  # arrays of float32 for each start (parameters, two moments, average); beside them in a step
-_EXHAUSTED = "RESOURCE_EXHAUSTED"  # in the message of XLA where an allocation fails
+# Bytes for each number of a policy: five tables in float64 (safe, best, a candidate, and the mixture that is evaluated with its
+# source) and ten arrays of a step in float32, and what each start adds: a table, parameters, two moments and their average.
+_NUMBER_BYTES, _START_BYTES = 80, 24
 _MESSAGES = 8  # of a chunk, beside those that are kept
+_EXHAUSTED = "RESOURCE_EXHAUSTED"  # in the message of XLA where an allocation fails
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Layout:
 def planned_bytes(sizes: Sizes, starts: int, chunk: int, every: int) -> int:
     """Bytes on the device at the most: the fixed arrays in both precisions, tables, the states of all starts, messages."""
     fixed = 12 * sizes.states * (sizes.neighbours * (sizes.actions + 2) + sizes.events + 2 * sizes.values)
-    policies = sizes.parameters * (8 * (_TABLES + starts) + 4 * (_STATE * (starts + 1) + _WORK))
+    policies = sizes.parameters * (_NUMBER_BYTES + _START_BYTES * starts)
     kept = sizes.horizon if not every else -(-sizes.horizon // every) + every
     messages = 4 * sizes.states * chunk * (kept + _MESSAGES)
     soft = 8 * sizes.states * (sizes.horizon + 3 * sizes.values)

@@ -11,18 +11,17 @@ from jaxtyping import Float
 from ..common.errors import InputError
 from ..common.logs import device_log
 from .ascent import MOST_BATCH, Ascent
+from .closing import seconds_of_policy
 from .device_layers import DeviceLayers
 from .device_layout import COMPILE_SECONDS
 from .iteration import Iteration
 from .objective import Objective
 from .options import SolveOptions
-from .parameters import LOWEST, least_share
+from .parameters import LOWEST, Parameters, least_share
 from .schedule import first_batch, sampled_schedule
 from .starts import sampled_starts
 
-# Seconds for each state, time and sequence of a step on an H200 (measured: 2.2e-11 to 3e-11), and for each number of a
-# table that comes from the device and is evaluated on the host (12 to 20 s for 250 million).
-_PER_MESSAGE, _PER_NUMBER = 2.5e-11, 1e-7
+_PER_MESSAGE = 2.5e-11  # seconds for each state, time and sequence of a step on an H200 (measured: 2.2e-11 to 3e-11)
 
 
 @partial(jax.jit, static_argnames="shape")
@@ -47,13 +46,11 @@ def _pulled(rows: Any, gradient: Any) -> Any:
     return (rows * (gradient - jnp.sum(rows * gradient, axis=-1, keepdims=True))).astype(jnp.float32)
 
 
-class DeviceParameters:
+class DeviceParameters(Parameters):
     """`TableParameters` on the device of JAX.
 
     **Arguments:** `objective`, whose space is on the device; `base`: a table `(T, C, A)`.
     """
-
-    mixes, scale = True, 1.0
 
     def __init__(self, objective: Objective, base: Float[np.ndarray, "T C A"]):
         space = objective.space
@@ -86,6 +83,10 @@ class DeviceParameters:
         """See `Parameters`."""
         return jnp.maximum(theta - theta.max(axis=-1, keepdims=True), LOWEST).astype(jnp.float32)
 
+    def restored(self, array: np.ndarray) -> Any:
+        """See `Parameters`."""
+        return jnp.asarray(array, dtype=jnp.float32)
+
     def of(self, table: Any, share: float | None = None) -> Any:
         """See `Parameters`."""
         share = self._least_share if share is None else share
@@ -112,5 +113,5 @@ def on_device(
     known = [layers.send(table) for table in [safe, *given]]
     found = Ascent(objective, DeviceParameters(objective, safe), starts, known, schedule, options, batch)
     if np.isfinite(clock.time_limit):
-        found.closing += _PER_NUMBER * float(np.prod(space.shape))
+        found.closing += seconds_of_policy(space)
     return found

@@ -1,26 +1,32 @@
-"""Exact backends: all sequences for many tables side by side, or one table after the other, and sums over times."""
+"""Backends without samples: all sequences for many tables side by side or one after the other, sums over times, and windows.
 
+Of windows it is the lower end of the bracket of a fixed one: what a policy hides at least, at any horizon.
+"""
+
+import math
 from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from ..common.clock import Clock
-from ..common.errors import InputError
+from ..common.errors import InputError, TooLargeError
 from ..common.logs import entropy_bits, log2_of_count, log2_or_zero, surprisal_bits
 from ..engine.batch import BatchTree
-from ..engine.chain import Chain
+from ..engine.chain import Chain, with_clock
+from ..engine.each_time import AtTime, times_of
 from ..engine.event_entropy import UnifilarEntropy
-from ..engine.joint import JointWalk, Objective, Walk
-from ..engine.size import TreeSize
+from ..engine.joint import DEFAULT_MEMORY, JointWalk, Objective, Walk
+from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
 from ..engine.string_walk import StringBatch
+from ..engine.window import Cut, Window
+from ..measure.bracket import end_gradient
 from ..measure.each_time import EachValue
 from ..measure.exact import Budget
 from ..measure.loss import Rule
 from ..problem.belief import Belief
-from .backend import ALL_AT_ONCE, Draw, Estimate, Tables
-from .options import Objective as Goal
+from .backend import ALL_AT_ONCE, UNBOUNDED, Draw, Ends, Estimate, Tables
 from .policy_class import Space, any_table
 
 Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -29,6 +35,7 @@ Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
 _PER_ENTRY = 1e-8  # seconds for each transition and time of a sum over times (measured on one core)
+_WINDOW_SECONDS = 0.3  # forecast of a gradient on the widest windows that are taken: of an exact one too (`channels`)
 
 
 def entropy_of_rows(joint: Float[np.ndarray, "B Y Z"]) -> tuple[np.ndarray, np.ndarray]:
@@ -43,27 +50,17 @@ def entropy_of_sequences(joint: Float[np.ndarray, "B Y 1"]) -> tuple[np.ndarray,
     return np.einsum("byz,byz->b", joint, gradient), gradient
 
 
-def row_measure(objective: Goal) -> Measure:
-    """The objective as a function of whole joint tables.
+def guess_of_rows(joint: Float[np.ndarray, "B Y Z"]) -> tuple[np.ndarray, np.ndarray]:
+    """Minus a smooth maximum `Σ_y (Σ_z P(z,y)^p)^{1/p}`, and its derivative.
 
-    `entropy`: `H(Z|Y)`. `leakage`: `−I(Z;Y) = H(Z|Y) − H(Z)`, derivative `−log2 P(z|y) + log2 P(z)` (the constants cancel).
-    `guess`: minus a smooth maximum `Σ_y (Σ_z P(z,y)^p)^{1/p}`, which is at least the chance `Σ_y max_z P(z,y)` of guessing
-    right and at most `Z^{1/p}` times it.
+    It is at least the chance `Σ_y max_z P(z,y)` of guessing right, and at most `Z^{1/p}` times it.
     """
-
-    def leakage(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        gradient = surprisal_bits(joint) + log2_or_zero(joint.sum(axis=1, keepdims=True))
-        return np.einsum("byz,byz->b", joint, gradient), gradient
-
-    def guess(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        top = joint.max(axis=-1, keepdims=True)
-        shares = joint / np.where(top > 0, top, 1.0)
-        sums = np.sum(shares**SHARPNESS, axis=-1, keepdims=True)
-        roots = np.where(top > 0, sums, 1.0) ** (1 / SHARPNESS)
-        gradient = shares ** (SHARPNESS - 1) * roots / np.where(top > 0, sums, 1.0)
-        return -np.sum(top * roots, axis=(1, 2)), -gradient
-
-    return {"entropy": entropy_of_rows, "leakage": leakage, "guess": guess}[objective]
+    top = joint.max(axis=-1, keepdims=True)
+    shares = joint / np.where(top > 0, top, 1.0)
+    sums = np.sum(shares**SHARPNESS, axis=-1, keepdims=True)
+    roots = np.where(top > 0, sums, 1.0) ** (1 / SHARPNESS)
+    gradient = shares ** (SHARPNESS - 1) * roots / np.where(top > 0, sums, 1.0)
+    return -np.sum(top * roots, axis=(1, 2)), -gradient
 
 
 class Tree:
@@ -71,8 +68,8 @@ class Tree:
 
     kind = "exact"
 
-    def __init__(self, tree: BatchTree | StringBatch, measure: Measure, most_bits: float = np.inf):
-        self.tree, self._measure, self.most_bits = tree, measure, most_bits
+    def __init__(self, tree: BatchTree | StringBatch, measure: Measure, ends: Ends = UNBOUNDED):
+        self.tree, self._measure, self.ends = tree, measure, ends
         self.at_once, self.cost_seconds = tree.at_once, tree.cost_seconds
         is_tree = isinstance(tree, BatchTree)
         what = "sequences, policies side by side" if is_tree else "strings of an observer without a clock"
@@ -119,18 +116,16 @@ def _possible(tree: BatchTree | StringBatch, table: Float[np.ndarray, "T C A"]) 
 
 
 class Rows:
-    """A measure of rows, fed by a walk over the sequences of one table; the prior of a leakage is known beforehand."""
+    """A measure of rows, fed by a walk over the sequences of one table."""
 
-    def __init__(self, objective: Goal, prior: Float[np.ndarray, " Z"]):
-        self.bits = 0.0
-        self._prior = log2_or_zero(prior) if objective == "leakage" else np.zeros(len(prior))
-        self._measure = row_measure("guess" if objective == "guess" else "entropy")
+    def __init__(self, measure: Measure):
+        self.bits, self._measure = 0.0, measure
 
     def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """See `engine.joint.Objective`."""
         values, gradient = self._measure(joint[None])
-        self.bits += float(values[0]) + float(np.sum(joint @ self._prior))
-        return gradient[0] + self._prior
+        self.bits += float(values[0])
+        return gradient[0]
 
 
 class OneByOne:
@@ -148,11 +143,11 @@ class OneByOne:
         bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]],
         reason: str,
         cost_seconds: float,
-        most_bits: float = np.inf,
+        ends: Ends = UNBOUNDED,
         kind: str = "exact",
     ):
         self._space, self._bits = space, bits
-        self.kind, self.reason, self.cost_seconds, self.most_bits = kind, reason, cost_seconds, most_bits
+        self.kind, self.reason, self.cost_seconds, self.ends = kind, reason, cost_seconds, ends
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
@@ -165,17 +160,17 @@ class OneByOne:
 
 def walked(
     space: Space,
-    make: Callable[[Float[np.ndarray, " Z"]], Objective],
+    make: Callable[[], Objective],
     seconds: float,
     sequences: str,
     size: TreeSize | None = None,
     *,
     keep_events: bool = False,
-    most_bits: float = np.inf,
+    ends: Ends = UNBOUNDED,
 ) -> OneByOne:
     """A walk over all sequences.
 
-    **Arguments:** `make`: what adds up the bits of one table, given the prior of the secret; `sequences`: their number, in
+    **Arguments:** `make`: what adds up the bits of one table; `sequences`: their number, in
     words; `size`: of the tree, where it was counted: dense messages then, else rows with sparse support.
     """
 
@@ -184,12 +179,12 @@ def walked(
             walk: Walk = SparseWalk(chain, clock=clock, keep_events=keep_events)
         else:
             walk = JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
-        objective = make(chain.prior)
+        objective = make()
         gradient = walk.run(objective, gradient=True)
         assert gradient is not None
         return objective.bits, gradient  # pyright: ignore[reportAttributeAccessIssue]
 
-    return OneByOne(space, bits, f"all {sequences} possible sequences", seconds, most_bits)
+    return OneByOne(space, bits, f"all {sequences} possible sequences", seconds, ends)
 
 
 def each_time(space: Space, seconds: float) -> OneByOne:
@@ -200,7 +195,7 @@ def each_time(space: Space, seconds: float) -> OneByOne:
         assert found.gradient is not None
         return found.opacity.bits, found.gradient
 
-    return OneByOne(space, bits, "all possible sequences, until each time", seconds, most_hidden(space))
+    return OneByOne(space, bits, "all possible sequences, until each time", seconds, hidden_ends(space))
 
 
 def prior(space: Space) -> OneByOne:
@@ -216,14 +211,14 @@ def prior(space: Space) -> OneByOne:
             value = chain.pull(value, time)
         return float(entropy_bits(chain.prior)), result
 
-    return OneByOne(space, bits, "the prior of the secret", _seconds_of_a_sum(space), most_hidden(space))
+    return OneByOne(space, bits, "the prior of the secret", _seconds_of_a_sum(space), hidden_ends(space))
 
 
-def most_hidden(space: Space) -> float:
-    """No policy hides more, whatever is observed: the logarithm of the number of values, at each time that counts."""
+def hidden_ends(space: Space) -> Ends:
+    """Between which all policies hide: nothing, and the logarithm of the number of values, at each time that counts."""
     hidden = space.hidden
     times = 1.0 if hidden.each is None else float(hidden.each.weights.sum())
-    return times * log2_of_count(hidden.num_values)
+    return 0.0, times * log2_of_count(hidden.num_values)
 
 
 def _seconds_of_a_sum(space: Space) -> float:
@@ -235,7 +230,7 @@ class OverTimes:
     """An entropy that is a sum over times of terms of the occupancies, for all tables side by side."""
 
     kind, at_once = "exact", ALL_AT_ONCE
-    reason, most_bits = "a sum over times", np.inf
+    reason, ends = "a sum over times", UNBOUNDED
 
     def __init__(self, space: Space, entropy: UnifilarEntropy):
         self._entropy, self._stationary = entropy, space.stationary
@@ -246,3 +241,46 @@ class OverTimes:
         clock.check()
         found = self._entropy.evaluate(tables, stationary=self._stationary, gradient=gradient)
         return Estimate.exact(*found)
+
+
+def windowed(space: Space) -> OneByOne:
+    """The lower ends of the brackets of one fixed window around each time that counts."""
+    radius, seconds = _widest(with_clock(space.chain(any_table(space))))
+
+    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
+        total, gradient = 0.0, np.zeros(chain.table.shape)
+        for one in times_of(with_clock(chain)):
+            given = {"radius": _radius(one, radius), "reveal": True, "memory_bytes": DEFAULT_MEMORY, "clock": clock}
+            found, slope = end_gradient(one.with_slopes, **given)
+            total, gradient = total + one.weight * found, gradient + one.weight * one.in_table(slope)
+        return total, gradient
+
+    where = "around the secret's time" if space.hidden.each is None else "before each time"
+    words = f"the lower end of the bracket of {radius} steps {where}"
+    return OneByOne(space, bits, words, seconds, hidden_ends(space), kind="bracket")
+
+
+def _widest(chain: Chain) -> tuple[int, float]:
+    """The widest windows whose gradients are forecast to take a fraction of a second together, and that forecast."""
+    best, times = (0, 1e-3), times_of(chain)
+    for radius in range(chain.hidden.horizon + 2):
+        seconds, left = 0.0, _WINDOW_SECONDS
+        try:
+            for one in times:
+                cut = Cut(one.chain, Window.around(one.chain, _radius(one, radius)), reveal=True)
+                size = tree_size(cut.chain, most_seconds=left)
+                left -= size.counting_seconds
+                seconds += size.seconds(cut.chain, gradient=True) if size.exact else math.inf
+        except TooLargeError:
+            break
+        if seconds > _WINDOW_SECONDS:
+            break
+        best = radius, seconds
+    return best
+
+
+def _radius(one: AtTime, radius: int) -> int:
+    """That of the window of one time: of a value at every time the run ends there, or with the choice of a forecast."""
+    if one.whole.hidden.each is None:
+        return radius
+    return radius + one.is_forecast if one.time else radius + 2

@@ -17,12 +17,10 @@ from .objective import Objective
 from .parameters import TableParameters
 from .policy_class import Space
 
-_ITERATIONS, _RATE = (
-    300,
-    0.2,
-)  # steps at most, and their size in logits: that of the first steps on samples (`schedule`)
-_WORTH = 0.5  # share of the largest worst slack at which a table is far enough inside: by judgement
-_SPREAD = 0.05  # share of the uniform policy that steps begin from: without one, certain rows would have no gradient
+# Steps at most, and their size in logits: that of the first steps on samples (`schedule`).
+_ITERATIONS, _RATE = 300, 0.2
+_SPREAD = 0.05  # share of the uniform policy that steps begin from: with less, certain rows hardly move
+_WORTH = 0.5  # share of the largest worst slack at which a table is far enough inside
 
 
 def feasible_table(

@@ -23,12 +23,12 @@ from ..problem.terms import hidden_terms, terms_of
 from .answer import as_solution
 from .ascent import MOST_BATCH, Ascent, AscentState
 from .backend import Draw, Tables
-from .channels import Asked, make_sampled
+from .channels import Asked, make_backend
 from .closing import Bits, num_closing_sequences, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
-from .parameters import TableParameters
+from .parameters import Parameters, TableParameters
 from .plan import SHARE_OF_TABLE
 from .policy_class import make_space
 from .schedule import Schedule, first_batch_of
@@ -36,15 +36,12 @@ from .search import run, search, with_safe
 from .solution import History, Solution, Status
 from .table_methods import make_ascent
 
-_SHARE_OF_SAFE = 0.1  # of what is left then, for the table of largest return
-_SHARE_OF_FIT = 0.4  # of what is left then, to fit it
 _ITERATIONS = 400  # of L-BFGS at most, and of training where no number is asked for
-_SEEN = 1e-7  # rows with a smaller share of the visits are not fitted
 _LEAST_SHARE = 1e-3  # of the uniform policy in what is fitted, since a network has no exact zeros
-_MARGINS = (0.01, 0.03, 0.1, 0.3)  # slack of a table that is fitted, as a share of ranges: more in each attempt
+_MARGIN = 0.01  # slack of a table that is fitted, as a share of ranges: three times as much in each attempt
 
 
-class FeatureParameters:
+class FeatureParameters(Parameters):
     """Weights of a feature policy, `(B, P, 1)`, as a policy keeps them: rounded to float32.
 
     **Arguments:** `objective`; `safe`: the table of largest return; `policy`, with the features and first weights; `clock`: of
@@ -70,9 +67,12 @@ class FeatureParameters:
         parts = np.split(kept.ravel(), np.cumsum([np.prod(shape) for shape in self._shapes])[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
+    def _logits(self, theta: np.ndarray) -> Float[np.ndarray, "R A"]:
+        return self._network.logits(self._weights(theta))[0]
+
     def tables(self, theta: Float[np.ndarray, "B P 1"]) -> Tables:
         """See `Parameters`."""
-        return self._table.tables(np.stack([self._network.logits(self._weights(one))[0] for one in theta]))
+        return self._table.tables(np.stack([self._logits(one) for one in theta]))
 
     def pull_back(self, theta: Float[np.ndarray, "B P 1"], tables: Tables, gradient: Any) -> Any:
         """See `Parameters`."""
@@ -83,8 +83,7 @@ class FeatureParameters:
 
     def _through(self, theta: np.ndarray, rows: Float[np.ndarray, "R A"]) -> Float[np.ndarray, "P 1"]:
         weights = self._weights(theta)
-        active = self._network.logits(weights)[1]
-        parts = self._network.pull_back(weights, active, rows)
+        parts = self._network.pull_back(weights, self._network.logits(weights)[1], rows)
         return np.concatenate([part.ravel() for part in parts])[:, None]
 
     def bounded(self, theta: Float[np.ndarray, "B P 1"]) -> Float[np.ndarray, "B P 1"]:
@@ -93,11 +92,13 @@ class FeatureParameters:
 
     def of(self, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "P 1"]:
         """Weights that fit a table; where they miss a bound, a mixture with the safe table that keeps more of it."""
-        theta = np.concatenate([one.ravel() for one in self._policy.weights])[:, None]
-        for margin in _MARGINS:
-            theta = self._fitted(mixed_until(lambda one: self._slack(one) - margin, table, self._safe), theta)  # noqa: B023
+        theta, margin = np.concatenate([one.ravel() for one in self._policy.weights])[:, None], _MARGIN
+        while margin < 1:
+            inside = mixed_until(lambda one: self._slack(one) - margin, table, self._safe)  # noqa: B023
+            theta = self._fitted(inside, theta)
             if self._clock.left == 0 or self._slack(self.tables(theta[None])[0]) >= 0:
                 break
+            margin *= 3
         return theta
 
     def _slack(self, table: np.ndarray) -> float:
@@ -107,32 +108,20 @@ class FeatureParameters:
         self, goal_table: Float[np.ndarray, "T C A"], theta: Float[np.ndarray, "P 1"]
     ) -> Float[np.ndarray, "P 1"]:
         """Weights for which `Σ visits · KL(goal ‖ policy)` is small, by L-BFGS, within the time of the clock."""
-        space, clock = self._objective.space, self._clock
-        visits = np.zeros(space.shape[:2])
-        for time, occupied in enumerate(space.chain(goal_table).occupancies[:-1]):
-            np.add.at(visits[0 if space.stationary else time], space.hidden.cell, occupied)
-        share = visits.ravel()[self._table.rows] / visits.sum()
-        chosen = np.flatnonzero(share > _SEEN)
-        weight, mask = share[chosen][:, None], self._table.open[chosen]
-        network = RowNetwork(self._policy.inputs(space.problem), self._table.rows[chosen])
-        uniform = mask / mask.sum(axis=1, keepdims=True)
-        goal = (1 - _LEAST_SHARE) * self._table.used(goal_table)[chosen] + _LEAST_SHARE * uniform
+        table, visits = self._table, self._objective.space.visits(goal_table)
+        weight = (visits.ravel()[table.rows] / visits.sum())[:, None]
+        uniform = table.open / table.open.sum(axis=1, keepdims=True)
+        goal = (1 - _LEAST_SHARE) * table.used(goal_table) + _LEAST_SHARE * uniform
         best = [theta.ravel(), np.inf]
 
-        def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            clock.check()
-            weights = self._weights(theta)
-            found, active = network.logits(weights)
-            found = np.where(mask, found, -np.inf)
-            found -= found.max(axis=1, keepdims=True)
-            table = np.exp(found)
-            total = table.sum(axis=1, keepdims=True)
-            table /= total
-            value = -float(np.sum(weight * goal * np.where(mask, found - natural_log(total), 0.0)))
-            parts = network.pull_back(weights, active, weight * (table - goal))
+        def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            self._clock.check()
+            rows = table.softmax(self._logits(flat)[None])[0]
+            logs = natural_log(np.where(table.open, np.maximum(rows, np.finfo(float).tiny), 1.0))
+            value = -float(np.sum(weight * goal * logs))
             if value < best[1]:
-                best[:] = [theta.copy(), value]
-            return value, np.concatenate([part.ravel() for part in parts])
+                best[:] = [flat.copy(), value]
+            return value, self._through(flat, weight * (rows - goal)).ravel()
 
         with contextlib.suppress(OutOfTime):
             minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "maxcor": 20})
@@ -155,7 +144,7 @@ def search_features(problem: Problem, options: SolveOptions) -> Solution:
     table = search(problem, replace(options, time_limit=part), make_ascent)
     if not table.feasible or table.status is Status.INTERRUPTED:
         return table
-    objective, safe = with_safe(replace(objective, clock=clock), clock.share(_SHARE_OF_SAFE))
+    objective, safe = with_safe(replace(objective, clock=clock), clock)
     found, state, status = policy, None, Status.CONVERGED
     if space.hidden.horizon:  # else there is nothing to decide
         found, state, status = _trained(objective, safe, policy, space.table_of(table.policy), options)
@@ -174,8 +163,8 @@ def _prepared(problem: Problem, options: SolveOptions) -> Objective:
         )
     defects.raise_if_any()
     space = make_space(problem, options.memory)
-    asked = Asked(options.objective, draw=Draw(options.sequences, options.seed))
-    channels = Channels((make_sampled(space, asked, "feature policies"), *(None for _ in problem.pairs)))
+    asked = Asked(options.objective, "sampled", Draw(options.sequences, options.seed))
+    channels = Channels((make_backend(space, asked), *(None for _ in problem.pairs)))
     terms = terms_of(problem, options.task)
     return make_objective(space, channels, goal=options.goal, per_start=options.per_start, terms=terms)
 
@@ -188,7 +177,7 @@ def _trained(
     options: SolveOptions,
 ) -> tuple[FeaturePolicy, AscentState | None, Status]:
     """The policy fitted to a table and trained, and where its search ended."""
-    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(_SHARE_OF_FIT))
+    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(SHARE_OF_TABLE))
 
     def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> Ascent:
         schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)
@@ -215,14 +204,16 @@ def _answer(
     space, clock = objective.space, objective.clock
     expanded = space.table_of(policy)
     hidden = sampled_answer(space, expanded, num_closing_sequences(options), options.seed, max(1.0, clock.left))
-    found = as_solution(objective, expanded, policy, Bits(hidden), status, options, clock)
-    detail = f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples"
-    if not found.feasible:
-        detail = "no weights were found that meet the threshold: use more hidden units or time"
-    return replace(
-        found,
+    found = as_solution(
+        objective,
+        expanded,
+        Bits(hidden),
+        status,
+        options,
+        clock,
+        policy=policy,
         policy_class=f"feature policies ({table.policy_class})",
-        detail=detail,
+        detail=f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples",
         price_bits=float("nan"),
         iterations=0 if state is None else state.iteration,
         history=History.of(np.zeros((0, 6)) if state is None else state.history),
@@ -230,3 +221,5 @@ def _answer(
         plan=table.plan,
         repeatable=table.repeatable,
     )
+    missed = "no weights were found that meet the threshold: use more hidden units or time"
+    return found if found.feasible else replace(found, detail=missed)

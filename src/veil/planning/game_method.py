@@ -1,4 +1,7 @@
-"""The game as a solver: the best policy with any memory, with the bound that proves how good it is."""
+"""The game as a solver: the best policy with any memory, with the bound that proves how good it is.
+
+Against the observers of several channels its answer is a policy on what all of them see.
+"""
 
 import math
 from dataclasses import replace
@@ -6,15 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from ..common.checks import Defects
 from ..common.clock import UNLIMITED, Clock, ProgressOption
 from ..common.errors import InfeasibleError, InputError, TooLargeError, VeilError
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
+from ..engine.return_range import max_return
 from ..engine.return_range import threshold as wanted_return
 from ..game.ascent import GameResult
 from ..game.bounds import Bounds
 from ..game.enclose import LONG_SECONDS, enclose
+from ..game.pairs import DEFAULT_MEMORY
 from ..game.responses import AgentProblem, Task
 from ..game.rule_tables import PathTable
 from ..measure.constrained import quantity_values
@@ -25,15 +31,17 @@ from ..measure.trajectory import path_bits
 from ..policy.history import HistoryPolicy
 from ..policy.markov import TimedPolicy
 from ..policy.policy import Policy
-from ..problem.pairs import OWN, hidden_names
+from ..problem.apart import joinable
+from ..problem.pairs import OWN, find_pair, hidden_names
 from ..problem.problem import Problem
+from ..problem.return_rounding import return_rounding
 from ..problem.terms import hidden_terms, terms_of
 from ..problem.trivial import trivial_bound
 from ..proof.feasibility import meets_constraints, stated_return
 from .best_returns import greedy_table
+from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, options_of
 from .options import SolveOptions
-from .pairs_game import REMEDY, aimed_return, game_bytes, least_hidden, pair_prices, played_pairs, watching, with_clocks
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -45,12 +53,12 @@ _STATUS = {
 _TREE = "all policies that remember the start and every event"
 _PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
-_MEASURE_SECONDS = 20.0  # at most, for the opacity of a policy whose game maximised an upper bound on it
-# In any case, to measure a policy, and for the verifier where floats cannot tell whether it is feasible.
-_VERIFY_SECONDS = 1.0
-_PRIOR_SECONDS = 2.0  # for the entropy of a whole path before anything is seen, which no search needs
 _LEAST_ASCENT_SHARE = 0.05  # of the time limit, for a search that is worth beginning
 _ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
+# Bytes of a game for each second of the limit, and at least: a larger one leaves no time to play it, to measure its policy
+# and to prove it. Of several pairs it has a quarter: their policy is measured and proven in each.
+_BYTES_A_SECOND, _LEAST_BYTES = 2**24, 2**28
+REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 
 
 class GameMethod:
@@ -127,7 +135,7 @@ def search_game(
     **Raises:** `InfeasibleError` where no policy reaches the threshold; `InputError` where there is no game of the pairs;
     `TooLargeError` where the tree of several observers does not fit, or of one not even the game without memory.
     """
-    names = played_pairs(problem, hide)
+    names = _played_pairs(problem, hide)
     check_constraints(problem)
     given: dict[str, Any] = {
         "task": task, "gap": gap, "time_limit": time_limit, "iterations": iterations, "progress": progress
@@ -136,20 +144,19 @@ def search_game(
     if untimed and (len(names) > 1 or problem.channel(hide[0]).table.path is not None):
         return _against_clocks(problem, hide, given)
     if len(names) == 1 and hide != (OWN,):  # the one pair that is played is hidden
-        clock, own = Clock(time_limit), problem.only(hide[0])
-        found = search_game(own, **given)
+        clock, found = Clock(time_limit), search_game(problem.only(hide[0]), **given)
         assert isinstance(found.policy, HistoryPolicy)
-        policy = watching(problem, found.policy, hide[0])
+        policy = _watching(problem, found.policy, hide[0])
         return replace(found, policy=policy, opacity=_own_opacity(problem, policy, clock))
     with Clock(time_limit, iterations=iterations, progress=progress) as clock:
         try:
             bounds = enclose(
                 problem,
                 hide,
-                threshold=aimed_return(problem),
+                threshold=_aimed_return(problem),
                 gap=gap,
                 iterations=10_000 if iterations is None else iterations,
-                memory_bytes=game_bytes(clock, several=len(names) > 1),
+                memory_bytes=_game_bytes(clock, len(names)),
                 task=task,
                 clock=clock,
             )
@@ -237,28 +244,35 @@ def _better(problem: Problem, hide: tuple[str, ...], task: Task, game: Solution,
 
 
 def _worth(problem: Problem, solution: Solution, hide: tuple[str, ...], task: Task) -> float:
-    """The least that a policy hides in some pairs, and what it has of a task."""
+    """A lower bound, or a cautious estimate, of the least that a policy hides in some pairs, and of a task."""
+    found = [solution.opacity if name == OWN else opacity(problem, solution.policy, pair=name) for name in hide]
     values = quantity_values(problem, solution.policy) if task else []
-    return least_hidden(problem, solution, hide) + sum(factor * values[number] for factor, number in task)
+    return min(one.interval()[0] for one in found) + sum(factor * values[number] for factor, number in task)
 
 
 def _answer(problem: Problem, bounds: Bounds, task: Task, clock: Clock) -> Solution:
     """The best policy known: measured anew unless its game says what it hides, or encloses it."""
     game, policy = bounds.best, bounds.policy(problem)
     if game.rules:
-        found = _own_opacity(problem, policy, clock)
-    elif bounds.is_exact:
-        size, graph = int(game.graph.sizes[-1]), game.graph
+        weights = {one.name: one.weight for one in game.rules}
+        prices = tuple(weights.get(one.name, 0.0) for one in problem.pairs if one.min)
+        found = _solution(problem, bounds, task, policy, _own_opacity(problem, policy, clock), _PAIRS, clock)
+        return replace(found, pair_prices=prices)
+    hidden, words = game.pairs.hidden, _TREE if game.is_whole else _LONG
+    if bounds.is_exact:
+        graph = game.graph
         reason = "the game on the whole observation tree" if graph.is_tree else f"the game on {graph.kind}"
-        found = _bracket(game, bounds.lower, bounds.lower, "exact", size, reason)
-    elif game.pairs.hidden.path is None and game.pairs.hidden.each is None:
+        found = _bracket(game, bounds.lower, bounds.lower, "exact", int(graph.sizes[-1]), reason)
+    elif hidden.path is None and hidden.each is None:
         reason = "the game by finite memory: the tree does not fit"
         found = _bracket(game, bounds.lower, bounds.upper, "bracket", 0, reason)
     else:
-        found = _measured(problem, bounds, policy, clock)
-    words = _PAIRS if game.rules else _TREE if game.is_whole else _LONG
-    solution = _solution(problem, bounds, task, policy, found, words, clock)
-    return replace(solution, pair_prices=pair_prices(problem, game)) if game.rules else solution
+        try:
+            found = _own_opacity(problem, policy, clock)
+        except TooLargeError:
+            reason = "there was no time to measure it"
+            found = _bracket(game, game.task_value, bounds.upper, "bracket", 0, reason)
+    return _solution(problem, bounds, task, policy, found, words, clock)
 
 
 def _bracket(game: GameResult, lower: float, upper: float, method: str, size: int, reason: str) -> Opacity:
@@ -267,24 +281,14 @@ def _bracket(game: GameResult, lower: float, upper: float, method: str, size: in
     return Opacity(lower, lower, max(lower, min(upper, prior)), prior, method, size, reason=reason)
 
 
-def _measured(problem: Problem, bounds: Bounds, policy: HistoryPolicy, clock: Clock) -> Opacity:
-    """The opacity of a policy whose game does not say what it hides: exact, between bounds, or estimated."""
-    try:
-        return _own_opacity(problem, policy, clock)
-    except TooLargeError:
-        return _bracket(
-            bounds.best, bounds.best.task_value, bounds.upper, "bracket", 0, "there was no time to measure it"
-        )
-
-
 def _own_opacity(problem: Problem, policy: Policy, clock: Clock) -> Opacity:
-    return opacity(problem, policy, time_limit=max(_VERIFY_SECONDS, min(clock.left, _MEASURE_SECONDS)))
+    return opacity(problem, policy, time_limit=max(CLOSING_SECONDS, min(clock.left, AFTER_SECONDS)))
 
 
 def _prior_bits(game: GameResult) -> float:
     """The entropy of the secret before anything is seen; of a path that of all paths alike, where the time does not suffice."""
     if game.pairs.hidden.path is not None:
-        return path_bits(make_chain(game.problem, game.policy()), Budget(time_limit=_PRIOR_SECONDS))
+        return path_bits(make_chain(game.problem, game.policy()), Budget(time_limit=CLOSING_SECONDS))
     agent = AgentProblem(game.problem, game.pairs)
     assert not isinstance(agent.table, PathTable)
     return agent.table.prior_bits(agent.outcome(game.tables).joint)
@@ -300,7 +304,7 @@ def _solution(
     # To evaluate a policy on a large graph anew takes longer than the game: under a limit its own evaluation is taken.
     known = not result.rules and not problem.others and math.isfinite(clock.time_limit)
     value = result.expected_return if known else expected_return(problem, policy)
-    limited = Clock(max(_VERIFY_SECONDS, clock.left)) if known else UNLIMITED
+    limited = Clock(max(CLOSING_SECONDS, clock.left)) if known else UNLIMITED
     feasible = meets_constraints(problem, policy, value, limited)
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     these = "that meets all constraints" if problem.others else "with this return"
@@ -332,4 +336,62 @@ def _solution(
         history=History.of(rows),
         upper_bits=upper,
         proof=bounds,
+    )
+
+
+def _played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
+    """The pairs of the game: those that are hidden, then those that must keep bits.
+
+    **Raises:** `InputError` if there is no game of them.
+    """
+    names = (*hide, *(one.name for one in problem.pairs if one.min and one.name not in hide))
+    defects, known = Defects("method='game'"), joinable(problem, names)
+    for name in dict.fromkeys((*names, OWN, *(one.name for one in problem.pairs))):
+        part = defects.under(where=f"pair {name!r}")
+        if name != OWN and (bound := find_pair(name, problem.pairs).max) is not None:
+            part.add(f"H({name}) ≤ {bound:g} is not convex, and there is no bound for it: {REMEDY}")
+        elif name in names and name not in known:
+            part.add(
+                f"it has a belief, or a whole path or several models and another secret than {names[0]!r}: {REMEDY}"
+            )
+    defects.raise_if_any()
+    return names
+
+
+def with_clocks(problem: Problem) -> Problem:
+    """The same problem with observers who all have a clock, and know at least as much."""
+    pairs = [one if one.observer is None else replace(one, observer=one.observer.with_clock()) for one in problem.pairs]
+    return problem.replace(observer=problem.observer.with_clock(), pairs=pairs)
+
+
+def _aimed_return(problem: Problem) -> float | None:
+    """The return that a game is played for: the threshold, and twice what rounding may take of it where policies earn that.
+
+    Floats then tell that the threshold is reached, without the verifier. With other bounds the rounds of games keep a
+    distance from all of them.
+    """
+    wanted = wanted_return(problem)
+    if wanted is None or problem.others:
+        return wanted
+    return max(wanted, min(wanted + 2 * return_rounding(problem), max_return(problem)))
+
+
+def _game_bytes(clock: Clock, num_pairs: int) -> int:
+    """The memory of a game."""
+    wanted = max(_LEAST_BYTES, _BYTES_A_SECOND * clock.left)
+    return int(min(DEFAULT_MEMORY, wanted) / (1 if num_pairs == 1 else 4))
+
+
+def _watching(problem: Problem, policy: HistoryPolicy, name: str) -> HistoryPolicy:
+    """A policy of `problem.only(name)` as one of the problem, which acts on what the observer of that pair sees."""
+    events = policy.following[0].shape[1] if policy.following else 0
+    view = np.arange(len(policy.first)), np.arange(events)
+    return HistoryPolicy(
+        policy.first,
+        policy.following,
+        policy.decisions,
+        executable=policy.executable,
+        told_at=policy.told_at,
+        told=policy.told,
+        views={name: view},
     )

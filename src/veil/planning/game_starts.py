@@ -25,8 +25,8 @@ from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..policy.tables import uniform_table
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from .game_method import with_clocks
 from .objective import Objective
-from .pairs_game import with_clocks
 from .policy_class import Space
 
 _REMEMBERED = (1, 2)  # observations of the games at the threshold asked for

@@ -1,48 +1,10 @@
 """What `search` runs: a method as a sequence of states over tables, which can be stopped and resumed anywhere."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
-
-
-class SearchState(Protocol):
-    """Where a method stands. Everything that the next state depends on can be written to a checkpoint as arrays."""
-
-    @property
-    def iteration(self) -> int:
-        """The number of iterations made."""
-        ...
-
-    @property
-    def best(self) -> Float[np.ndarray, "T C A"]:
-        """The best feasible table so far; the one nearest to feasibility where none is feasible."""
-        ...
-
-    @property
-    def best_multiplier(self) -> Float[np.ndarray, " K"]:
-        """The multipliers of the scaled constraints that go with it."""
-        ...
-
-    @property
-    def best_score(self) -> float:
-        """Its score, -inf where it is not feasible."""
-        ...
-
-    @property
-    def ends(self) -> Float[np.ndarray, "n 2"]:
-        """Where starts ended: what each was worth, and its return in units of its range; no row where there was one start."""
-        ...
-
-    @property
-    def history(self) -> Float[np.ndarray, "k 6+K"]:
-        """One row per iteration, as `History.of` takes them."""
-        ...
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything as arrays, for a checkpoint."""
-        ...
 
 
 class SavedState:
@@ -85,6 +47,24 @@ class SavedState:
                 kind = one.type
                 found[one.name] = kind(arrays[one.name]) if kind in (int, float) else arrays[one.name]
         return cls(**found)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchState(SavedState):
+    """Where a method stands. Everything that the next state depends on can be written to a checkpoint as arrays.
+
+    **Attributes:** `iteration`: how many were made; `best`: the best feasible table so far, the one nearest to feasibility
+    where none is feasible; `best_multiplier`: the multipliers of the scaled constraints that go with it; `best_score`: -inf
+    where it is not feasible; `ends`: what each start was worth where it ended, and its return in units of its range, no row
+    where there was one start; `history`: one row for each iteration, as `History.of` takes them.
+    """
+
+    iteration: int
+    best: Float[np.ndarray, "T C A"]
+    best_multiplier: Float[np.ndarray, " K"]
+    best_score: float
+    ends: Float[np.ndarray, "n 2"]
+    history: Float[np.ndarray, "k 6+K"]
 
 
 S = TypeVar("S", bound=SearchState)

@@ -4,8 +4,8 @@ The passes are those of `engine.columns`; what depends on no policy is made once
 are reachable at each time, the pattern of the transitions between them and the tables to draw from.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -22,17 +22,12 @@ from ..engine.sampling import Emissions, RowDraws
 from ..engine.sequences import Posteriors
 from ..engine.strings import StringPass
 from .backend import Draw
-from .best_returns import time_average
-
-R = TypeVar("R")
 
 Measure = Callable[[Posteriors, Int[np.ndarray, "k T+1"]], tuple[np.ndarray, Float[np.ndarray, "k Z"]]]
 """From what a pass finds along sequences, and these: some numbers for each of them, and the cotangents of a gradient."""
 
-_MESSAGE_BYTES = 2**30  # of messages kept for the adjoint; more sequences are worked on one part after the other
-# Parts are smaller where so many sequences or bytes of messages are left to each: several workers can share them then.
-_PART, _PART_BYTES = 256, 2**28
-_VALUED = 4096  # sequences whose posteriors are found at a time: many lanes, and few enough for several workers
+# Of messages kept for the adjoint: sequences are worked on in parts of a quarter of it, so that several workers can share them.
+_MESSAGE_BYTES = 2**30
 
 
 class Layers:
@@ -103,7 +98,7 @@ class Layers:
         clock: Clock = UNLIMITED,
         team: Team = ALONE,
     ) -> Float[np.ndarray, "k Z"]:
-        """`P(z|y)` of sequences, in parts that a team shares."""
+        """`P(z|y)` of sequences."""
         return self.measured(table, events, _posterior, clock, team)
 
     def estimate(
@@ -117,11 +112,8 @@ class Layers:
         gradient: bool,
     ) -> tuple[float, float, Float[np.ndarray, "T C A"] | None]:
         """The mean of a measure over drawn sequences, its standard error, and with `gradient` the gradient of the mean."""
-        events, found = self.draw(table, draw.sequences, np.random.default_rng(draw.seed)), None
-        if gradient:
-            values, found = self.gradient(table, events, measure, clock, team)
-        else:
-            values = self.measured(table, events, measure, clock, team)
+        events = self.draw(table, draw.sequences, np.random.default_rng(draw.seed))
+        values, found = self._along(table, events, measure, clock, team, gradient=gradient)
         return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5), found
 
     def measured(
@@ -132,45 +124,35 @@ class Layers:
         clock: Clock = UNLIMITED,
         team: Team = ALONE,
     ) -> Float[np.ndarray, "k *shape"]:
-        """What a measure finds for each sequence, in parts that a team shares."""
-        parts = [(part, measure) for part in np.array_split(events, -(-len(events) // _VALUED))]
-        return np.concatenate(list(self._shares(_measured, table, parts, clock, team)))
+        """What a measure finds for each sequence."""
+        return self._along(table, events, measure, clock, team, gradient=False)[0]
 
-    def _shares(
-        self,
-        work: "Callable[[Layers, tuple[np.ndarray, Any], Clock], R]",
-        table: np.ndarray,
-        parts: Iterable[Any],
-        clock: Clock,
-        team: Team,
-    ) -> Iterator[R]:
-        items = [(table, part) for part in parts]
-        return (team if len(items) > 1 else ALONE).shares(work, self, items, clock)
+    def gradient(
+        self, table: Float[np.ndarray, "T C A"], events: Int[np.ndarray, "k T+1"], measure: Measure
+    ) -> tuple[Float[np.ndarray, "k *shape"], Float[np.ndarray, "T C A"]]:
+        """The same, and the gradient in the table whose cotangents a measure gives.
+
+        A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest.
+        """
+        values, found = self._along(table, events, measure, UNLIMITED, ALONE, gradient=True)
+        assert found is not None
+        return values, found
+
+    def _along(
+        self, table: np.ndarray, events: np.ndarray, measure: Measure, clock: Clock, team: Team, *, gradient: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Sequences are worked on in parts that fit the memory and that a team shares; parts do not depend on the team."""
+        room = max(2, _MESSAGE_BYTES // 4 // (8 * (self.num_places + 6 * max(self._sizes))))
+        parts = np.array_split(events, -(-len(events) // room))
+        items = [(table, part, measure, len(part) / len(events), gradient) for part in parts]
+        values, total = list[np.ndarray](), None
+        for found, slope in (team if len(items) > 1 else ALONE).shares(_along_part, self, items, clock):
+            values.append(found)
+            total = slope if total is None else total + slope
+        return np.concatenate(values), total
 
     def _chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
         return Chain(self._observed, table, stationary=len(table) == 1)
-
-    def gradient(
-        self,
-        table: Float[np.ndarray, "T C A"],
-        events: Int[np.ndarray, "k T+1"],
-        measure: Measure,
-        clock: Clock = UNLIMITED,
-        team: Team = ALONE,
-    ) -> tuple[Float[np.ndarray, "k *shape"], Float[np.ndarray, "T C A"]]:
-        """What a measure finds for each sequence, and the gradient in the table whose cotangents it gives.
-
-        A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest. Sequences are worked on in parts that fit the memory and
-        that a team shares; the parts do not depend on the team.
-        """
-        bytes_each = 8 * (self.num_places + 6 * max(self._sizes))
-        room = max(2, min(_MESSAGE_BYTES // bytes_each, max(_PART, _PART_BYTES // bytes_each)))
-        parts = [(part, measure, len(events)) for part in np.array_split(events, -(-len(events) // room))]
-        found, total = list[np.ndarray](), np.zeros(0)
-        for values, slope in self._shares(_gradient, table, parts, clock, team):
-            total = total + slope if found else slope
-            found.append(values)
-        return np.concatenate(found), total
 
     def passed(self, table: np.ndarray, events: np.ndarray, clock: Clock, *, gradient: bool) -> ColumnPass | StringPass:
         """The pass along sequences, or along the strings that an observer without a clock writes from them."""
@@ -267,8 +249,7 @@ class Layers:
 
     def time_average(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "1 C A"]:
         """The stationary table that takes each action as often as a time-dependent one."""
-        occupied = Chain(self.hidden, table, stationary=False).occupancies[:-1]
-        return time_average(self.hidden, table, occupied)[None]
+        return time_average(self.hidden, table)[None]
 
 
 def _posterior(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -276,19 +257,14 @@ def _posterior(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.nd
     return found.posterior, found.posterior
 
 
-def _measured(layers: Layers, item: tuple[np.ndarray, tuple[np.ndarray, Measure]], clock: Clock) -> np.ndarray:
-    table, (events, measure) = item
-    return measure(layers.passed(table, events, clock, gradient=False).result, events)[0]
-
-
-def _gradient(
-    layers: Layers, item: tuple[np.ndarray, tuple[np.ndarray, Measure, int]], clock: Clock
-) -> tuple[np.ndarray, Float[np.ndarray, "T C A"]]:
+def _along_part(
+    layers: Layers, item: tuple[np.ndarray, np.ndarray, Measure, float, bool], clock: Clock
+) -> tuple[np.ndarray, Any]:
     """What is found for a part, and what it adds to the gradient."""
-    table, (events, measure, count) = item
-    run = layers.passed(table, events, clock, gradient=True)
+    table, events, measure, share, gradient = item
+    run = layers.passed(table, events, clock, gradient=gradient)
     found, cotangent = measure(run.result, events)
-    return found, run.pull_back(cotangent * (len(events) / count))
+    return found, run.pull_back(cotangent * share) if gradient else None
 
 
 def _row(table: np.ndarray, time: int) -> int:
@@ -306,3 +282,12 @@ def used_rows(hidden: Hidden, reached: list[Int[np.ndarray, " n"]], times: int) 
         return np.unique(np.concatenate(list(cells.values())))
     used = [time * hidden.num_cells + cells[id(states)] for time, states in enumerate(reached[: hidden.horizon])]
     return np.concatenate(used)
+
+
+def time_average(hidden: Hidden, timed: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "C A"]:
+    """How often each action is taken in a cell over all times; cells that are never met keep their first row."""
+    weights = np.zeros((hidden.num_cells, len(timed)))
+    np.add.at(weights, hidden.cell, Chain(hidden, timed, stationary=False).occupancies[:-1].T)
+    total = weights.sum(axis=1)[:, None]
+    average = np.einsum("ct,tca->ca", weights, timed) / np.where(total > 0, total, 1.0)
+    return np.where(total > 0, average, timed[0])

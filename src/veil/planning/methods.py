@@ -67,6 +67,7 @@ METHODS: Registry[type[Method]] = Registry(
         "ascent": "veil.planning.table_methods:AscentMethod",
         "primal-dual": "veil.planning.table_methods:PrimalDualMethod",
         "game": "veil.planning.game_method:GameMethod",
+        "queries": "veil.planning.query_method:QueryMethod",
     },
     _missing,
 )

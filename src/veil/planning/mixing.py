@@ -1,53 +1,42 @@
 """Mixtures of two tables, row by row: the least share of a feasible one that makes another one feasible."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from ..common.clock import UNLIMITED, Clock
+from scipy.optimize import brentq
 
-# Evaluations at most (halving alone would end after 17), and the share of the answer at which both ends are close enough.
-_TRIALS, _CLOSE = 40, 1e-5
+from ..common.clock import UNLIMITED, Clock, OutOfTime
+
+_CLOSE = 1e-5  # of the answer: the distance from shares that do not suffice
 
 
 def mixed_until(
     slack: Callable[[Any], float], table: Any, feasible: Any, clock: Clock = UNLIMITED, *, check: bool = False
 ) -> Any:
-    """`(1 − p) table + p feasible` with about the least p at which the slack is 0 or more, by false position.
+    """`(1 − p) table + p feasible` with about the least p at which the slack is 0 or more, by Brent's method.
 
     It is the table itself where that is feasible, and `feasible` where its slack is negative too or the time ends.
 
     **Arguments:** `slack`: the worst slack of a table; `check`: whether the end of the time raises `OutOfTime`.
     """
-    low, at_low = 0.0, slack(table)
-    if at_low >= 0:
+    known = {0.0: slack(table)}
+    if known[0.0] >= 0:
         return table
-    high, at_high = 1.0, slack(feasible)
-    if at_high < 0:
+    known[1.0], best = slack(feasible), (1.0, feasible)
+    if known[1.0] < 0:
         return feasible
-    best, kept = feasible, 0
-    for _ in range(_TRIALS):
-        if check:
+
+    def at(share: float) -> float:
+        nonlocal best
+        if share not in known:
             clock.check()
-        elif not clock.left:
-            break
-        # A little beyond the zero of the line, so that the upper end moves; from both ends in turn if one is stuck.
-        part = 1.00001 * at_low / (at_low - at_high)
-        share = low + min(max(part, 1e-3), 0.9 if kept < 2 else 0.5) * (high - low)
-        tried = (1 - share) * table + share * feasible
-        found = slack(tried)
-        if found >= 0:
-            high, at_high, best, kept = share, found, tried, max(1, kept + 1)
-        else:
-            low, at_low, kept = share, found, min(0, kept) - 1
-        if abs(kept) >= 3:  # the same end moved thrice: the line is bent, so halve
-            middle = (low + high) / 2 if low else high / 16
-            tried = (1 - middle) * table + middle * feasible
-            found = slack(tried)
-            if found >= 0:
-                high, at_high, best = middle, found, tried
-            else:
-                low, at_low = middle, found
-            kept = 0
-        if high - low <= _CLOSE * high:
-            break
-    return best
+            mixed = (1 - share) * table + share * feasible
+            known[share] = slack(mixed)
+            if known[share] >= 0 and share < best[0]:
+                best = share, mixed
+        return known[share]
+
+    with contextlib.nullcontext() if check else contextlib.suppress(OutOfTime):
+        brentq(at, 0.0, 1.0, xtol=1e-12, rtol=_CLOSE)  # pyright: ignore[reportArgumentType]
+    return best[1]

@@ -168,11 +168,15 @@ class Objective:
         return any(one is not None for one in self.channels.backends[1:])
 
     @property
-    def most_bits(self) -> float:
-        """What is hidden at most in what is maximised."""
+    def most_score(self) -> float:
+        """What is maximised is no larger."""
         columns = [one.column for one in self.channels.least] or [0]
-        found = [self.channels.backends[column] for column in columns]
-        return min((one.most_bits for one in found if one is not None), default=np.inf)
+        ends = [one.ends for one in (self.channels.backends[column] for column in columns) if one is not None]
+        if self.has_terms or not self.weight:
+            return np.inf
+        return min(
+            (self.weight * most if self.weight > 0 else self.weight * least for least, most in ends), default=np.inf
+        )
 
     @property
     def units(self) -> Float[np.ndarray, " K"]:
@@ -233,13 +237,12 @@ class Objective:
             None if one is None else evaluated(one, tables, self.clock, self.team, draw, gradient=gradient)
             for one in self.channels.backends
         ]
-        parts = _Parts(self, tables, columns, gradient, errors)
-        return parts.values()
+        return self._values(tables, columns, gradient, errors)
 
     def sums(self, tables: Tables, *, gradient: bool = True) -> Values:
         """The same without any bits: slacks of the bounds on quantities alone, and the sum of the terms as the score."""
-        channels = Channels((None,) * len(self.channels.backends))
-        return _Parts(replace(self, channels=channels, weight=0.0), tables, [], gradient, 0.0).values()
+        none = (None,) * len(self.channels.backends)
+        return replace(self, channels=Channels(none), weight=0.0)._values(tables, none, gradient, 0.0)
 
     def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
         """The slacks alone, without bits where they have no bound."""
@@ -251,136 +254,69 @@ class Objective:
         """The return of one table from each of the distributions from which it is bounded."""
         return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=self.starts)[0]
 
-
-class _Parts:
-    """One evaluation put together: the values of columns and quantities, then score and slacks with their gradients."""
-
-    def __init__(
-        self,
-        objective: Objective,
-        tables: Tables,
-        columns: Sequence[Estimate | None],
-        gradient: bool,
-        errors: float,
-    ):
-        self._objective, self._tables, self._columns = objective, tables, columns
-        self._gradient, self._errors = gradient, errors
-        wanted = {0} | {one.quantity for one in objective.others} | {number for _, number in objective.terms}
-        numbers = tuple(sorted(wanted))
-        space = objective.space
-        self._gradients: dict[int, Any] = {}
-        if gradient:
-            values, gradients = space.sums_and_gradients(tables, numbers)
-            self._gradients |= zip(numbers, gradients, strict=True)
-        else:
-            values = space.sums(tables, numbers)
-        self._sums = dict(zip(numbers, values, strict=True))
-
-    def values(self) -> Values:
-        """Everything together."""
-        slack, gradients = self._slacks()
-        score, score_gradient = self._score()
-        tables, own = self._tables, self._columns[0] if self._columns else None
-        count = len(tables)
-        num_least = len(self._objective.channels.least)
+    def _values(self, tables: Tables, columns: Sequence[Estimate | None], gradient: bool, errors: float) -> Values:
+        """Score and slacks, both linear in the values of channels and quantities, with their gradients."""
+        bits: Any = columns  # those that count are there
+        sums, num_least = self._sums(tables, gradient), len(self.channels.least)
+        rows = [(bits[one.column], one.sign, one.bits) for one in self.channels.wanted]
+        rows += [(one, 1 / self.unit, self.aim) for one in self._returns(tables, sums[0], gradient)]
+        rows += [(sums[one.quantity], one.sign / one.unit, one.bound) for one in self.others]
+        slack = np.empty((len(tables), len(rows)))
+        for number, (one, factor, bound) in enumerate(rows):
+            margin = errors * one.errors if num_least <= number < self.num_bits else 0.0
+            slack[:, number] = factor * (one.values - bound) - margin
+        terms = [(self.weight, bits[0])] if self.weight and not num_least else []
+        terms += [(factor, bits[column]) for factor, column in self.channels.terms]
+        terms += [(factor, sums[number]) for factor, number in self.terms]
+        score = sum((factor * one.values for factor, one in terms), np.zeros(len(tables)))
         if num_least:
-            least = np.min(slack[:num_least], axis=0)
-            slack[:num_least] = [one - least for one in slack[:num_least]]
-        empty: Any = np.zeros((count, 0))
-        if self._gradient:
-            slack_gradient = _stacked(tables, gradients)
-        else:
-            score_gradient, slack_gradient = empty, empty
+            least = slack[:, :num_least].min(axis=1, keepdims=True)
+            score, slack[:, :num_least] = score + self.weight * least[:, 0], slack[:, :num_least] - least
+        empty: Any = np.zeros((len(tables), 0))
+        own = columns[0]
         return Values(
-            score=score,
-            slack=np.stack(slack, axis=1) if slack else np.zeros((count, 0)),
-            bits=np.zeros(count) if own is None else own.bits,
-            returns=self._sums[0],
-            score_gradient=score_gradient,
-            slack_gradient=slack_gradient,
+            score=score / self.score_unit,
+            slack=slack,
+            bits=np.zeros(len(tables)) if own is None else own.values,
+            returns=sums[0].values,
+            score_gradient=_added(tables, terms, self.score_unit) if gradient else empty,
+            slack_gradient=_stacked(tables, [(factor, one.gradient) for one, factor, _ in rows]) if gradient else empty,
             num_least=num_least,
         )
 
-    def _slacks(self) -> tuple[list[np.ndarray], list[tuple[float, Any]]]:
-        """The slacks, and of each a factor and what its gradient is when multiplied by it."""
-        objective = self._objective
-        slack, gradients = [], []
-        for number, one in enumerate(objective.channels.wanted):
-            column = self._columns[one.column]
-            assert column is not None
-            margin = 0.0 if number < len(objective.channels.least) else self._errors * column.errors
-            slack.append(one.sign * (column.bits - one.bits) - margin)
-            gradients.append((one.sign, column.gradient))
-        more, more_gradients = self._return_slacks()
-        slack, gradients = slack + more, gradients + more_gradients
-        for one in objective.others:
-            slack.append(one.sign / one.unit * (self._sums[one.quantity] - one.bound))
-            gradients.append((one.sign / one.unit, self._gradients.get(one.quantity)))
-        return slack, gradients
+    def _sums(self, tables: Tables, gradient: bool) -> dict[int, Estimate]:
+        """The return, and the quantities that count, by their numbers."""
+        numbers = tuple(sorted({0} | {one.quantity for one in self.others} | {number for _, number in self.terms}))
+        values, gradients = self.space.summed(tables, numbers, gradient=gradient)
+        pairs = zip(values, gradients, strict=True)
+        return {number: Estimate.exact(*pair) for number, pair in zip(numbers, pairs, strict=True)}
 
-    def _return_slacks(self) -> tuple[list[np.ndarray], list[tuple[float, Any]]]:
-        objective = self._objective
-        if not objective.num_returns:
-            return [], []
-        if len(objective.starts) == 1:
-            return [(self._sums[0] - objective.aim) / objective.unit], [(1 / objective.unit, self._gradients.get(0))]
-        space, count, batch = objective.space, len(objective.starts), len(self._tables)
-        tables, starts = np.repeat(self._tables, count, axis=0), np.tile(objective.starts, (batch, 1))
-        found: Any = [None] * count
-        if self._gradient:
-            values, gradients = space.sums_and_gradients(tables, (0,), starts=starts)
-            found = np.moveaxis(gradients[0].reshape(batch, count, *space.shape), 1, 0)
-        else:
-            values = space.sums(tables, (0,), starts=starts)
-        slack = (values[0].reshape(batch, count) - objective.aim) / objective.unit
-        return list(slack.T), [(1 / objective.unit, one) for one in found]
-
-    def _score(self) -> tuple[np.ndarray, Any]:
-        """What is maximised: the bits, unless the least of several is, with its gradient; and all terms."""
-        objective, channels = self._objective, self._objective.channels
-        count, score, gradient = len(self._tables), np.zeros(len(self._tables)), None
-        for factor, column in self._weighted_columns():
-            score = score + factor * column.bits
-            gradient = _plus(gradient, factor, column.gradient)
-        if channels.least and objective.weight:
-            bits = [one.sign * (self._column(one.column).bits - one.bits) for one in channels.least]
-            score = score + objective.weight * np.min(bits, axis=0)
-        for factor, number in objective.terms:
-            score = score + factor * self._sums[number]
-            gradient = _plus(gradient, factor, self._gradients[number] if self._gradient else None)
-        if self._gradient and gradient is None:
-            gradient = np.zeros((count, *self._tables.shape[1:]))
-        if objective.score_unit == 1:  # large tables take seconds to divide
-            return score, gradient
-        return score / objective.score_unit, None if gradient is None else gradient / objective.score_unit
-
-    def _weighted_columns(self) -> list[tuple[float, Estimate]]:
-        objective, channels = self._objective, self._objective.channels
-        first = [(objective.weight, 0)] if objective.weight and not channels.least else []
-        return [(factor, self._column(column)) for factor, column in [*first, *channels.terms]]
-
-    def _column(self, number: int) -> Estimate:
-        found = self._columns[number]
-        assert found is not None
-        return found
+    def _returns(self, tables: Tables, whole: Estimate, gradient: bool) -> list[Estimate]:
+        """The returns that are bounded, one for each start; `whole`: that of all starts together."""
+        if not self.num_returns or len(self.starts) == 1:
+            return [whole] * self.num_returns
+        count, batch = len(self.starts), len(tables)
+        each, starts = np.repeat(tables, count, axis=0), np.tile(self.starts, (batch, 1))
+        values, (found,) = self.space.summed(each, (0,), gradient=gradient, starts=starts)
+        by_start = [found] * count if found is None else found.reshape(batch, count, *self.space.shape).swapaxes(0, 1)
+        return [Estimate.exact(*pair) for pair in zip(values[0].reshape(batch, count).T, by_start, strict=True)]
 
 
-def _plus(total: Any, factor: float, more: Any) -> Any:
-    """The total with a multiple added; None where there are no gradients."""
-    if more is None:
-        return total
-    more = more if factor == 1 else factor * more
-    return more if total is None else total + more
+def _added(tables: Tables, terms: Sequence[tuple[float, Estimate]], unit: float) -> Any:
+    """The sum of gradients times their factors, in a unit; large tables take seconds to be multiplied by 1."""
+    total: Any = None
+    for factor, one in terms:
+        more = one.gradient if factor == 1 else factor * one.gradient
+        total = more if total is None else total + more
+    if total is None:
+        return np.zeros(tables.shape)
+    return total if unit == 1 else total / unit
 
 
 def _stacked(tables: Tables, gradients: Sequence[tuple[float, Any]]) -> Any:
     """The products of factors and gradients along a second axis; on the host without arrays in between, which cost as much."""
-    if not isinstance(tables, np.ndarray):
-        return (
-            array_module(tables).stack([factor * one for factor, one in gradients], axis=1)
-            if gradients
-            else (np.zeros((len(tables), 0, *tables.shape[1:])))
-        )
+    if gradients and not isinstance(tables, np.ndarray):
+        return array_module(tables).stack([factor * one for factor, one in gradients], axis=1)
     found = np.empty((len(tables), len(gradients), *tables.shape[1:]))
     for number, (factor, one) in enumerate(gradients):
         np.multiply(one, factor, out=found[:, number])

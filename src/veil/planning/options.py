@@ -162,7 +162,7 @@ class SolveOptions(SearchOptions):
 
     method: Annotated[
         str,
-        About("Method: auto (ascent), ascent, primal-dual, game, or that of an installed package."),
+        About("Method: auto (ascent), ascent, primal-dual, game, queries, or that of an installed package."),
     ] = "auto"
     memory: Annotated["MemoryName | Memory", MEMORY] = "markov"
     goal: Annotated[
@@ -184,7 +184,7 @@ class SolveOptions(SearchOptions):
         About(
             "A sum of rewards, probabilities of formulas and bits of pairs, such as '-0.1*energy + P(F goal) -"
             " 0.5*H(friend)', maximised beside the objective, or with min_opacity instead of it.",
-            methods=(*_SEARCHES, "game"),
+            methods=(*_SEARCHES, "game", "queries"),
             flag="",
         ),
     ] = None
@@ -231,10 +231,10 @@ class SolveOptions(SearchOptions):
     gap: Annotated[
         float | None,
         About(
-            "The game stops when its proven bounds are this many bits apart.",
+            "The search stops when its proven bounds are this many bits apart.",
             above=0,
-            unset="0.001, or 0.05 if the tree of observations is too large",
-            methods=("game",),
+            unset="0.001, or 0.05 if the tree of observations is too large; of queries 1e-6",
+            methods=("game", "queries"),
             flag="",
         ),
     ] = None

@@ -43,7 +43,14 @@ def over_actions(combine: np.ufunc, values: Float[np.ndarray, "*B A"]) -> Float[
 
 
 class Parameters(Protocol):
-    """A way to write policies of a class as arrays of numbers, `theta` being `(B, R, A)` for B policies."""
+    """A way to write policies of a class as arrays of numbers, `theta` being `(B, R, A)` for B policies.
+
+    **Attributes:** `mixes`: whether a mixture of two tables is a policy of the same kind; `scale`: by how much a number moves
+    in a step, where a logit moves by 1.
+    """
+
+    mixes: bool = True
+    scale: float = 1.0
 
     def tables(self, theta: Any) -> Tables:
         """The tables of parameters."""
@@ -61,24 +68,16 @@ class Parameters(Protocol):
         """Parameters `(R, A)` near a table; `InputError` where that is not possible."""
         ...
 
-    @property
-    def mixes(self) -> bool:
-        """Whether a mixture of two tables is a policy of the same kind."""
-        ...
-
-    @property
-    def scale(self) -> float:
-        """By how much a number moves in a step, where a logit moves by 1."""
-        ...
+    def restored(self, array: np.ndarray) -> Any:
+        """Parameters of a checkpoint, or what is of their kind, where the optimiser works on them."""
+        return array
 
 
-class TableParameters:
+class TableParameters(Parameters):
     """Softmax logits of the rows that some policy can use; the other rows are those of a base table.
 
     **Arguments:** `space`; `base`: a table `(T, C, A)`.
     """
-
-    mixes, scale = True, 1.0
 
     def __init__(self, space: Space, base: Float[np.ndarray, "T C A"]):
         self._space, self._base = space, np.ascontiguousarray(base)

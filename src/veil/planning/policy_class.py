@@ -28,10 +28,6 @@ from .backend import Tables
 from .device_layout import Layout
 from .layers import Layers
 
-_WORTH_LEAVING_OUT = (
-    0.9  # share of the rows of a table that is reached: with more, nothing is gained by leaving out the rest
-)
-
 if TYPE_CHECKING:
     from .device_layers import DeviceLayers
 
@@ -59,14 +55,14 @@ class Space:
     rows: Int[np.ndarray, " C"] | None = None
 
     def on_reachable_rows(self) -> "Space":
-        """The class without the rows of states that no run reaches within the horizon; itself where all are reached, or few
-        are not: from one start of a grid of a million states, 5,000 are reached in a hundred decisions.
+        """The class without the rows of states that no run reaches within the horizon: from one start of a grid of a million
+        states, 5,000 are reached in a hundred decisions.
         """
         if isinstance(self.memory, Memory) or not self.is_large:
             return self
         smaller = observed(self.hidden)
         rows = np.unique(np.concatenate([self.hidden.cell, smaller.cell]))
-        if len(rows) > _WORTH_LEAVING_OUT * self.hidden.num_cells:
+        if len(rows) == self.hidden.num_cells:
             return self
 
         def renumbered(hidden: Hidden) -> Hidden:
@@ -87,6 +83,13 @@ class Space:
     def chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
         """The hidden chain under a table, which is not checked."""
         return Chain(self.hidden, table, stationary=self.stationary)
+
+    def visits(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C"]:
+        """How often a run is expected in each row of a table."""
+        found = np.zeros(self.shape[:2])
+        for time, occupied in enumerate(self.chain(table).occupancies[: self.hidden.horizon]):
+            np.add.at(found[0 if self.stationary else time], self.hidden.cell, occupied)
+        return found
 
     @cached_property
     def layers(self) -> "Layers | DeviceLayers":
@@ -118,25 +121,29 @@ class Space:
         self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
     ) -> Float[np.ndarray, "K B"]:
         """The expected sums of some quantities, by their numbers, for each table."""
-        if self.on_device is not None and starts is None:
-            return self.layers.sums(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
-        found = np.empty((len(numbers), len(tables)))
-        for hidden, places, paid in self._by_chain(numbers, whole=starts is not None):
-            found[places] = expected_sums(hidden, tables, paid, stationary=self.stationary, starts=starts)
-        return found
+        return self.summed(tables, numbers, gradient=False, starts=starts)[0]
 
-    def sums_and_gradients(
-        self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
-    ) -> tuple[Float[np.ndarray, "K B"], list[Tables]]:
-        """The same with their gradients in the tables, one for each number."""
+    def summed(
+        self,
+        tables: Tables,
+        numbers: Sequence[int],
+        *,
+        gradient: bool = True,
+        starts: Float[np.ndarray, "B N"] | None = None,
+    ) -> tuple[Float[np.ndarray, "K B"], list[Any]]:
+        """The same with their gradients in the tables, one for each number; None where they are not asked for."""
         if self.on_device is not None and starts is None:
-            found: Any = self.layers.sums_and_gradients(tables, numbers)  # pyright: ignore[reportAttributeAccessIssue]
-            return found
-        values, gradients = np.empty((len(numbers), len(tables))), [np.zeros(0)] * len(numbers)
+            layers: Any = self.layers
+            return layers.summed(tables, numbers, gradient=gradient)
+        values, gradients = np.empty((len(numbers), len(tables))), list[Any]([None] * len(numbers))
+        given: dict[str, Any] = {"stationary": self.stationary, "starts": starts}
         for hidden, places, paid in self._by_chain(numbers, whole=starts is not None):
-            values[places], each = sums_and_gradients(hidden, tables, paid, stationary=self.stationary, starts=starts)
-            for place, gradient in zip(places, each, strict=True):
-                gradients[place] = gradient
+            if not gradient:
+                values[places] = expected_sums(hidden, tables, paid, **given)
+                continue
+            values[places], each = sums_and_gradients(hidden, tables, paid, **given)
+            for place, found in zip(places, each, strict=True):
+                gradients[place] = found
         return values, gradients
 
     def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:

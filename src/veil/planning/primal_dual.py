@@ -21,12 +21,13 @@ from ..engine.sampled_returns import sampled_gradient
 from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .backend import Draw
-from .channels import make_channels
-from .iteration import SavedState
+from .channels import ALWAYS_EXACT_SECONDS, make_channels
+from .iteration import SearchState
 from .mixing import mixed_until
 from .objective import Objective
 from .options import Optimizer, SolveOptions
 from .parameters import logits
+from .plan import SHARE_OF_SMALLER
 from .soft_starts import soft_starts
 from .values import Values
 
@@ -37,30 +38,15 @@ from .values import Values
 _STEP_PER_ROW, _LONGEST_STEP = 0.3, 30.0
 _OPTAX_STEP = 0.05
 _MULTIPLIER_STEP = 0.2
-_LARGEST_UNIT = 1e150  # of returns, whose squares the steps of multipliers are made of
 _ITERATIONS = 1500
-# Exact values to follow a sampled search by are made where one takes no longer than this.
-_FOLLOWED_SECONDS = 0.05
-_SHARE_OF_START = 0.2  # of a time limit, to make a start on a large model
 
 
-@dataclass(frozen=True, eq=False)
-class PrimalDualState(SavedState):
-    """Everything that the next step needs."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PrimalDualState(SearchState):
+    """Everything that the next step needs; `best_multiplier` is the newest one, the nearest to that of the optimum."""
 
-    iteration: int
     theta: Float[np.ndarray, "T C A"]
-    multiplier: Float[np.ndarray, " K"]
-    best: Float[np.ndarray, "T C A"]
-    best_score: float
-    best_multiplier: Float[np.ndarray, " K"]
-    history: Float[np.ndarray, "k 6+K"]
     optimizer: dict[str, Any]
-
-    @property
-    def ends(self) -> Float[np.ndarray, "n 2"]:
-        """There is one start."""
-        return np.zeros((0, 2))
 
 
 class PrimalDual:
@@ -69,37 +55,28 @@ class PrimalDual:
     θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. Where gradients are sampled
     and exact values would take long, it begins at the first of `soft_starts`: on large models the uniform policy hardly ever
     reaches the secret, and the gradient is zero. The paper gives no discount for its experiments; the problem's own is used,
-    1 in the gallery.
+    1 in the gallery. A state keeps λ times the unit of each slack.
 
     **Arguments:** `objective`; `safe`, the table of largest return, the answer while nothing feasible is better; `options`, of
     which it uses `step` (η), `multiplier_step` (κ), `iterations`, `gradients`, `sequences` (M, for each sampled gradient, and
     as many again for that of the return), `optimizer`, `seed`, `start` and `objective`.
 
-    **Raises:** `InputError` where sampled gradients cannot serve, the optimizer cannot be made, or rewards are too large for a
-    multiplier in bits for one unit of return.
+    **Raises:** `InputError` where sampled gradients cannot serve, or the optimizer cannot be made.
     """
 
     def __init__(self, objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
         self.objective, self._safe, self._options = objective, safe, options
-        self._check()
-        rows = objective.space.shape[0] * objective.space.shape[1]
+        if options.gradients == "sampled" and objective.space.problem.return_over == "infinite":
+            words = "sampled returns end with the horizon, return_over='infinite' does not: use gradients='exact'"
+            raise InputError("primal-dual with sampled gradients", [words])
+        rows, given = objective.space.shape[0] * objective.space.shape[1], options.multiplier_step
         usual = min(_STEP_PER_ROW * max(1, rows), _LONGEST_STEP) if options.optimizer is None else _OPTAX_STEP
         self.iterations = _ITERATIONS if options.iterations is None else options.iterations
         self.step = usual if options.step is None else options.step
-        # Multipliers are for slacks in their own unit, as in the paper, and not for the scaled ones of the task.
-        self._unit = objective.unit if objective.min_opacity is None else 1.0
-        given = options.multiplier_step
-        self.multiplier_step = _MULTIPLIER_STEP / self._unit**2 if given is None else given
-        self._multiplier_steps = _MULTIPLIER_STEP / objective.units**2 if given is None else given
+        unit = objective.unit if objective.min_opacity is None else 1.0
+        self.multiplier_step = _MULTIPLIER_STEP / unit / unit if given is None else given
+        self._slack_step = _MULTIPLIER_STEP if given is None else given * objective.units**2
         self._optimizer = None if options.optimizer is None else _Optax(options.optimizer, self.step)
-
-    def _check(self) -> None:
-        if self._options.multiplier_step is None and self.objective.units.max(initial=0.0) > _LARGEST_UNIT:
-            found = f"the returns of policies differ by up to {self.objective.units.max():.3g}"
-            raise InputError("primal-dual", [f"{found}, expected {_LARGEST_UNIT:g} or less: scale the rewards"])
-        if self._options.gradients == "sampled" and self.objective.space.problem.return_over == "infinite":
-            words = "sampled returns end with the horizon, return_over='infinite' does not: use gradients='exact'"
-            raise InputError("primal-dual with sampled gradients", [words])
 
     def describe(self) -> dict[str, object]:
         """The settings as they were used."""
@@ -118,16 +95,14 @@ class PrimalDual:
         tables = [self._safe, *([] if known is None else known)]
         tables += [] if given is None else [self.objective.space.table_of(given)]
         values = self.objective.evaluate(np.stack(tables))
-        best, best_score = tables[values.best], float(values.score[values.best])
-        if not values.feasible[values.best]:
-            best_score = -np.inf
+        best = values.best
         return PrimalDualState(
             iteration=0,
             theta=theta,
-            multiplier=np.zeros(count),
-            best=best,
-            best_score=best_score,
             best_multiplier=np.zeros(count),
+            ends=np.zeros((0, 2)),  # there is one start
+            best=tables[best],
+            best_score=float(values.score[best]) if values.feasible[best] else -np.inf,
             history=np.zeros((0, 6 + count)),
             optimizer={} if self._optimizer is None else self._optimizer.begin(theta),
         )
@@ -139,7 +114,7 @@ class PrimalDual:
             return logits(space, space.table_of(options.start))
         if self._only_samples:
             with suppress(OutOfTime):
-                return logits(space, next(soft_starts(self.objective, self.objective.clock.share(_SHARE_OF_START))))
+                return logits(space, next(soft_starts(self.objective, self.objective.clock.share(SHARE_OF_SMALLER))))
         return 0.01 * np.random.default_rng(options.seed).normal(size=space.shape)
 
     def is_done(self, state: PrimalDualState) -> bool:
@@ -153,27 +128,19 @@ class PrimalDual:
         sampled = self._sampled(table, state.iteration) if self._options.gradients == "sampled" else None
         values = sampled or exact
         assert values is not None
-        pull = state.multiplier * (self.objective.units / self._unit)
-        slope = values.score_gradient[0] + self._unit * np.einsum("k,ktca->tca", pull, values.slack_gradient[0])
-        gradient = softmax_pull_back(table, slope)
+        gradient = softmax_pull_back(table, values.lagrangian_gradient(state.best_multiplier[None])[0])
         if self._optimizer is None:
             theta, leaves = state.theta + self.step * gradient, {}
         else:
             theta, leaves = self._optimizer.step(state.theta, gradient, state.optimizer)
-        surplus = self.objective.units * values.slack[0]
-        after = replace(
-            state,
-            iteration=state.iteration + 1,
-            theta=theta,
-            multiplier=np.maximum(0.0, state.multiplier - self._multiplier_steps * surplus),
-            optimizer=leaves,
-        )
-        return self._noted(after, table, exact or values, state.multiplier)
+        multiplier = np.maximum(0.0, state.best_multiplier - self._slack_step * values.slack[0])
+        after = replace(state, iteration=state.iteration + 1, theta=theta, best_multiplier=multiplier, optimizer=leaves)
+        return self._noted(after, table, exact or values, state.best_multiplier)
 
     @cached_property
     def _only_samples(self) -> bool:
         """Whether exact values, to follow the search by, cost more than the sampled gradients."""
-        return self._options.gradients == "sampled" and self.objective.cost_seconds > _FOLLOWED_SECONDS
+        return self._options.gradients == "sampled" and self.objective.cost_seconds > ALWAYS_EXACT_SECONDS
 
     @cached_property
     def _on_samples(self) -> Objective:
@@ -184,21 +151,19 @@ class PrimalDual:
 
     def _sampled(self, table: np.ndarray, iteration: int) -> Values:
         """Bits, bounded sums of rewards and their gradients from fresh runs, a stream of random numbers for each iteration."""
-        objective, space, sequences = self.objective, self.objective.space, self._options.sequences
-        values = self._on_samples.evaluate(table[None], Draw(sequences, _stream(self._options.seed, iteration)))
+        objective, space, options = self.objective, self.objective.space, self._options
+        stream = np.random.SeedSequence([options.seed, iteration, 0]).generate_state(1, np.uint64)[0] >> 1
+        values = self._on_samples.evaluate(table[None], Draw(options.sequences, int(stream)))
         chain, paid = space.chain(table), space.hidden.paid
-        wanted = [
-            (_begun_at(chain, start), 0, objective.threshold or 0.0, objective.unit) for start in objective.starts
-        ]
-        wanted = wanted[: objective.num_returns]
-        wanted += [(chain, one.quantity, one.bound, one.sign * one.unit) for one in objective.others]
-        share = max(2, sequences // max(1, len(wanted)))
-        for number, (begun, quantity, bound, unit) in enumerate(wanted):
+        bounds: list[tuple[Chain, int, float, float]] = []
+        if objective.num_returns:
+            least, unit = objective.threshold or 0.0, objective.unit
+            bounds += [(_begun_at(chain, start), 0, least, unit) for start in objective.starts]
+        bounds += [(chain, one.quantity, one.bound, one.sign * one.unit) for one in objective.others]
+        share = max(2, options.sequences // max(1, len(bounds)))
+        for number, (begun, quantity, bound, unit) in enumerate(bounds):
             objective.clock.check()
-            generator, place = (
-                np.random.default_rng([self._options.seed, iteration, 1 + number]),
-                objective.num_bits + number,
-            )
+            generator, place = np.random.default_rng([options.seed, iteration, 1 + number]), objective.num_bits + number
             value, _, slope = sampled_gradient(begun, paid[quantity], draw_runs(begun, share, generator))
             values.slack[0, place], values.slack_gradient[0, place] = (value - bound) / unit, slope / unit
         return values
@@ -207,20 +172,17 @@ class PrimalDual:
         self, state: PrimalDualState, table: np.ndarray, values: Values, multiplier: np.ndarray
     ) -> PrimalDualState:
         """With the best feasible table so far, and one more line of history."""
+        objective, clock = self.objective, self.objective.clock
         # Estimates of the return are not trusted with feasibility.
-        feasible = (
-            bool(np.all(self.objective.slacks(table[None]) >= 0)) if self._only_samples else bool(values.feasible[0])
-        )
-        if feasible and values.score[0] > state.best_score:
+        slack = objective.slacks(table[None]) if self._only_samples else values.slack
+        if np.all(slack >= 0) and values.score[0] > state.best_score:
             state = replace(state, best=table, best_score=float(values.score[0]))
-        price = float(multiplier[: self.objective.num_first].max(initial=0.0))
-        bits, returned, clock = float(values.bits[0]), float(values.returns[0]), self.objective.clock
-        row = (state.iteration, bits, returned, price, self.step, clock.spent, *multiplier)
+        prices = multiplier / objective.units
+        price = float(prices[: objective.num_first].max(initial=0.0))
+        bits, returned = float(values.bits[0]), float(values.returns[0])
+        row = (state.iteration, bits, returned, price, self.step, clock.spent, *prices)
         clock.report(Progress("climbing", state.iteration, self.iterations, bits, returned, price, clock.spent))
-        # The newest multipliers are the nearest to those of the optimum, whenever the best table was met.
-        return replace(
-            state, best_multiplier=multiplier * self.objective.units, history=np.vstack([state.history, row])
-        )
+        return replace(state, history=np.vstack([state.history, row]))
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> PrimalDualState:
         """The state of the arrays in a checkpoint."""
@@ -238,20 +200,13 @@ class PrimalDual:
         if not np.isfinite(state.best_score) or not state.theta.size:
             return state.best[None]
         last, clock = self.objective.space.softmax(state.theta), Clock(self.objective.closing_seconds)
-        mended = mixed_until(
-            lambda one: float(self.objective.slacks(one[None]).min(initial=np.inf)), last, state.best, clock
-        )
-        return np.stack([state.best, mended])
+        worst = lambda one: float(self.objective.slacks(one[None]).min(initial=np.inf))  # noqa: E731
+        return np.stack([state.best, mixed_until(worst, last, state.best, clock)])
 
 
 def describe_optimizer(optimizer: str | Optimizer | None) -> str | None:
     """An optimizer as text: its name, or for an optax transformation what it does."""
     return optimizer if optimizer is None or isinstance(optimizer, str) else _Optax(optimizer, _OPTAX_STEP).describe()
-
-
-def _stream(seed: int, iteration: int) -> int:
-    """A seed for each iteration, far from all others."""
-    return int(np.random.SeedSequence([seed, iteration, 0]).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _begun_at(chain: Chain, start: np.ndarray) -> Chain:

@@ -4,7 +4,6 @@ What is averaged over sequences is `h(y) = Σ_z P(z|y) c(z,y)`. Since `Σ_z P(z,
 since other costs do not depend on the policy, `P(y) ∂/∂P(z,y)` of it is `c(z,y)`, from which a baseline may be subtracted.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +16,9 @@ from ..common.logs import entropy_bits, log2_or_zero, natural_log
 from ..common.workers import ALONE, Team
 from ..engine.each_time import weights_that_count
 from ..engine.sequences import Posteriors
-from ..measure.each_time import EachValue
 from ..measure.loss import Rule
-from ..measure.question import SecretValue
-from ..measure.sampled import sample
-from .backend import Draw, Estimate, Tables
-from .exact_bits import most_hidden, ruled_out
+from .backend import UNBOUNDED, Draw, Estimate, Tables
+from .exact_bits import hidden_ends, ruled_out
 from .layers import Measure
 from .policy_class import Space
 
@@ -98,16 +94,15 @@ class Sampled:
         measure: Measure | None = None,
         team: Team = ALONE,
     ):
-        self._is_entropy, each = measure is None, space.hidden.each is not None
-        self._question = EachValue if each else SecretValue
+        each = space.hidden.each is not None
         entropy = EachTimeMeasure(weights_that_count(space.hidden)) if each else entropy_measure
         self.space, self._draw, self._measure, self._team = space, draw, measure or entropy, team
+        self.ends = hidden_ends(space) if measure is None else UNBOUNDED
         self.reason = f"sampled sequences: {reason}"
         hidden = space.hidden
         entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
         passes = 2 if isinstance(measure, LossMeasure) else 1  # what happens, and what the observer assumes
         self.cost_seconds = passes * _PER_NUMBER * hidden.horizon * draw.sequences * entries
-        self.most_bits = most_hidden(space) if self._is_entropy else math.inf
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
@@ -115,25 +110,13 @@ class Sampled:
         bits, errors, gradients = np.empty(len(tables)), np.empty(len(tables)), list[Any]()
         for number, table in enumerate(tables):
             clock.check()
-            bits[number], errors[number], found = self._estimated(table, draw, clock, gradient)
+            given = self._measure, clock, self._team
+            bits[number], errors[number], found = self.space.layers.estimate(table, draw, *given, gradient=gradient)
             gradients.append(found)
         joined = None
         if gradient:
             joined = gradients[0][None] if len(gradients) == 1 else np.stack(gradients)
         return Estimate(bits, joined, errors)
-
-    def _estimated(self, table: Any, draw: Draw, clock: Clock, gradient: bool) -> tuple[float, float, Any]:
-        space = self.space
-        dense = not space.hidden.kernel.is_sparse and self._is_entropy
-        if dense and space.on_device is None:  # dense messages, a step of all sequences at a time
-            return self._by_messages(table, draw, clock, gradient)
-        return space.layers.estimate(table, draw, self._measure, clock, self._team, gradient=gradient)
-
-    def _by_messages(self, table: np.ndarray, draw: Draw, clock: Clock, gradient: bool) -> tuple[float, float, Any]:
-        given = {"sequences": draw.sequences, "seed": draw.seed, "clock": clock, "workers": self._team}
-        question = self._question(self.space.chain(table))
-        tally, found, _ = sample(question, **given, gradient=gradient, partial=False)
-        return tally.mean, tally.std_error, found
 
 
 def in_lanes(

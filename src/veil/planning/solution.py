@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -177,9 +177,8 @@ class Solution(Value):
             lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
         elif self.needs_observations and self.status is not Status.NOT_SEARCHED:
             lines.append("The agent must see the observations to play this policy.")
-        if len(self.basins) > 1 and self.basins[0] - self.basins[-1] >= _TOLD_BITS:
+        if len(self.basins) > 1 and self.basins[-1] >= 0 and self.basins[0] - self.basins[-1] >= _TOLD_BITS:
             ends = f"{self.basins[-1]:.4g} to {self.basins[0]:.4g} bits"
-            ends += ", less a penalty for constraints not yet met" * (self.basins[-1] < 0)
             lines.append(
                 f"When the starts were last compared, they had reached {len(self.basins)} different policies, of {ends}."
             )
@@ -273,7 +272,8 @@ class Solution(Value):
         if proof is None:
             facts += [("proven", f"no bounds: {self.certificate_note}")] if self.certificate_note else []
         elif self.goal == "transparent":
-            facts.append(("proven", f"this policy hides at most {upper_text(proof.upper, 6)} bits"))
+            least = "" if proof.beliefs is None else f", any policy at least {lower_text(proof.lower, 6)} bits"
+            facts.append(("proven", f"this policy hides at most {upper_text(proof.upper, 6)} bits{least}"))
             if proof.likely_upper < proof.upper:
                 facts.append((CONFIDENCE, f"this policy hides at most {upper_text(proof.likely_upper, 6)} bits"))
         else:
@@ -298,6 +298,8 @@ class Solution(Value):
         facts += [one.fact() for one in self.pairs]
         facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []
         facts += self._left_out()
+        compared = cast("dict[str, float]", self.settings.get("compared", {}))
+        facts += [(name, f"{bits:.6f} bits") for name, bits in compared.items()]
         facts += [("task", f"{self.task_value:.6g} = {self.task}")] if self.task else []
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))

@@ -1,4 +1,4 @@
-"""`veil.solve`: one function for every method, which joins the search with the proof."""
+"""`veil.solve`: one function for every method, which joins the search with the proof; and the answer about a given policy."""
 
 import math
 from dataclasses import replace
@@ -7,20 +7,21 @@ from ..common.clock import Clock
 from ..common.errors import VeilError
 from ..common.settings import takes
 from ..common.workers import team_of
-from ..measure.constrained import ConstraintValue, quantity_values
+from ..engine.return_range import threshold
+from ..measure.constrained import ConstraintValue, constraint_values, quantity_values
+from ..measure.evaluate import expected_return, opacity
 from ..measure.pairs import PairValue, pair_values
+from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
 from ..problem.terms import hidden_terms, terms_of, with_task
 from ..proof.certify import prove
-from ..proof.feasibility import proven_others
-from .closing import CLOSING_SECONDS
+from ..proof.feasibility import proven_others, reaches_threshold
+from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, check_options
 from .options import SolveOptions
 from .plan import Plan, search_seconds
 from .solution import Solution, Status
-
-_PROOF_SECONDS = 20.0  # that a proof may take where nothing is said
 
 
 @takes(SolveOptions)
@@ -33,8 +34,8 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
 
     Methods: `"ascent"`, the default, climbs from many starts on exact gradients (on fresh samples if those are too
     expensive), polishes the best to a stationary point and makes it exactly feasible; `"primal-dual"` is the paper's
-    algorithm; `"game"` finds the best over all policies with any memory, between proven bounds. Packages can add others
-    (`veil.planning.methods`).
+    algorithm; `"game"` finds the best over all policies with any memory, between proven bounds; `"queries"` plans for
+    an observer that chooses where to look (`veil.best_queries`). Packages can add others (`veil.planning.methods`).
 
     Memories: `"markov"`, the state; `"timed"`, state and time; `ObservationMemory(k)`, `StateMemory(k)`,
     `ZoneMemory(zones)`, `Controller(nodes)`, `Mixture(tables)`; `"history"`, with `method="game"` alone. Unless a `start` is
@@ -71,7 +72,7 @@ def _proof_seconds(solution: Solution, options: SolveOptions) -> float:
     """What the proof may take: of a game it is the policy that takes long, and the game itself is part of the proof."""
     if options.certificate_time_limit is not None:
         return options.certificate_time_limit
-    return _PROOF_SECONDS if solution.proof is None or options.time_limit is None else math.inf
+    return AFTER_SECONDS if solution.proof is None or options.time_limit is None else math.inf
 
 
 def completed(
@@ -126,6 +127,8 @@ def task_value(problem: Problem, solution: Solution, task: str) -> float:
 
 def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, seconds: float) -> Solution:
     """The answer with its certificate, or with the reason why it has none."""
+    if solution.certificate is not None:  # of the method itself
+        return solution
     note = _why_no_proof(problem, solution, options)
     if note:
         return replace(solution, certificate_note=note)
@@ -152,3 +155,36 @@ def _why_no_proof(problem: Problem, solution: Solution, options: SolveOptions) -
     if options.min_opacity is not None:
         return "certificates are about the most bits for a return, not about the most return for some bits"
     return ""
+
+
+def given_solution(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float | None = None) -> Solution:
+    """A policy with its measured values, as a `Solution` with the status `GIVEN`.
+
+    **Arguments:** `seed`: as for `veil.opacity`; `time_limit`: seconds for all pairs together.
+
+    **Raises:** `InputError` if the policy does not fit the problem.
+    """
+    earned, values = expected_return(problem, policy), constraint_values(problem, policy)
+    clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
+    hidden = opacity(problem, policy, seed=seed, time_limit=first)
+    rest = None if time_limit is None else clock.left
+    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=rest)
+    others = values[wanted is not None :]
+    return Solution(
+        policy=policy,
+        policy_class=policy.describe(),
+        opacity=hidden,
+        expected_return=earned,
+        threshold=wanted,
+        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in (*others, *pairs)),
+        status=Status.GIVEN,
+        method="none",
+        price_bits=math.nan,
+        seed=seed,
+        seconds=clock.spent,
+        needs_observations=policy.needs_observations,
+        constraints=values,
+        pairs=pairs,
+        certificate_note=Status.GIVEN.value,
+        problem=problem,
+    )

@@ -214,17 +214,6 @@ class FeaturePolicy(Policy):
         name = self.features if isinstance(self.features, str) else "array"
         return json.dumps(["features", name, self.actions, self._timed]), self._arrays()
 
-    def _arguments(self) -> dict[str, object]:
-        return {
-            "features": self.features,
-            "weights": self.weights,
-            "actions": self.actions,
-            "timed": self._timed,
-            "shift": self.shift,
-            "scale": self.scale,
-            "waves": self.waves,
-        }
-
     def __repr__(self) -> str:
         name = self.features if isinstance(self.features, str) else f"array {self.features.shape}"
         return f"FeaturePolicy({name}, {self.num_parameters} parameters, {len(self.actions)} actions)"

@@ -72,4 +72,6 @@ def read_table(path: str | Path) -> tuple[str, np.ndarray]:
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, PolicyFileError):
             raise
-        raise PolicyFileError(f"{path} cannot be read as a policy: {error}; write one with policy.save(path)") from None
+        raise PolicyFileError(
+            f"{path} cannot be read as a policy: {reason(error)}; write one with policy.save(path)"
+        ) from None

@@ -265,17 +265,6 @@ class HistoryPolicy(Policy):
         sees = f", sees {json.dumps(list(self.views))}" if self.views else ""
         return f"history, executable {self.executable}, told at {self.told_at}{sees}", self._arrays()
 
-    def _arguments(self) -> dict[str, object]:
-        return {
-            "first": self.first,
-            "following": self.following,
-            "decisions": self.decisions,
-            "executable": self.executable,
-            "told_at": self.told_at,
-            "told": self.told,
-            "views": self.views,
-        }
-
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError("a history policy has no single table: read policy.decisions[time].probabilities")
 

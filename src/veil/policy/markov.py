@@ -16,6 +16,11 @@ class _Plain(TablePolicy):
     _memory: ClassVar[Literal["markov", "timed"]]
 
     @property
+    def memory(self) -> Literal["markov", "timed"]:
+        """What the choices depend on: the state, or the state and the time."""
+        return self._memory
+
+    @property
     def timed(self) -> bool:
         """Whether the choices depend on the time."""
         return self._memory == "timed"
@@ -52,11 +57,6 @@ class MarkovPolicy(_Plain):
 
     _name, _memory = "stationary Markov policy", "markov"
 
-    @property
-    def memory(self) -> Literal["markov"]:
-        """What the choices depend on: the state alone."""
-        return "markov"
-
 
 class TimedPolicy(_Plain):
     """`π_t(a|s)` for t = 0 … T-1.
@@ -68,8 +68,3 @@ class TimedPolicy(_Plain):
     """
 
     _name, _memory = "time-dependent policy", "timed"
-
-    @property
-    def memory(self) -> Literal["timed"]:
-        """What the choices depend on: the state and the time."""
-        return "timed"

@@ -127,9 +127,6 @@ class MemoryPolicy(TablePolicy):
         kind = "timed" if self.timed else "markov"
         return f"{kind}, memory {memory_to_text(self.memory)}", [self.table]
 
-    def _arguments(self) -> dict[str, object]:
-        return {"memory": self.memory, "probabilities": self.probabilities}
-
     def __repr__(self) -> str:
         return f"MemoryPolicy({self.memory.describe()}: {self.table.shape[1]} rows, {self.table.shape[2]} entries each)"
 

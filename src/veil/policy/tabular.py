@@ -114,9 +114,6 @@ class TablePolicy(Policy):
     def _content(self) -> tuple[str, Sequence[np.ndarray]]:
         return self._file_kind(), [self.table]
 
-    def _arguments(self) -> dict[str, object]:
-        return {"probabilities": self.probabilities}
-
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.probabilities, dtype=dtype, copy=copy)
 

@@ -12,6 +12,7 @@ from jaxtyping import Int
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.values import Value
+from .keys import Key, PolicyFile
 from .model import Model
 from .observer import Observer
 
@@ -56,6 +57,22 @@ class Belief(Value):
 
     **Raises:** `InputError` listing every defect.
     """
+
+    keys = (
+        Key(
+            "policy",
+            PolicyFile,
+            'The policy that it assumes: `"uniform"`, or a policy file inside the scenario\'s folder.',
+            UNIFORM,
+        ),
+        Key(
+            "observer",
+            Observer,
+            "The sensors that it assumes, with the same observations; by default those that it has.",
+            None,
+        ),
+        Key("doubt", float, "ε: its rule is (1 − ε) q + ε / number of values of the secret.", 0.0, least=0, most=1),
+    )
 
     policy: AssumedPolicy | Literal["uniform"] = UNIFORM
     model: Model | None = None

@@ -9,6 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -18,7 +19,8 @@ from ..common.suggest import suggestion
 from ..common.values import Value
 from .agent import Agent
 from .formulas.formula import Formula
-from .keys import States, written
+from .keys import Key, States, table_of
+from .keys import Limit as LimitKey
 from .model import Model
 from .registers import TableRegister
 from .secrets.holds import Holds
@@ -88,9 +90,17 @@ class Bound:
         return "≥" if self.sign > 0 else "≤"
 
 
-class Constraint(Value, ABC):
-    """A quantity that must stay between two bounds, one of which may be left out."""
+_MIN = Key("min", LimitKey, "Least value: a number, or a percentage of the range of values.", None)
+_MAX = Key("max", LimitKey, "Largest value, likewise.", None)
 
+
+class Constraint(Value, ABC):
+    """A quantity that must stay between two bounds, one of which may be left out.
+
+    **Class attributes:** `keys` of its `[[constraints]]` table in scenario files.
+    """
+
+    keys: ClassVar[tuple[Key, ...]] = ()
     min: Limit
     max: Limit
 
@@ -98,9 +108,9 @@ class Constraint(Value, ABC):
     def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
         """The quantity on a problem's models, or None with every defect noted."""
 
-    @abstractmethod
     def to_table(self, states: Names) -> dict[str, object]:
-        """The keys of its `[[constraints]]` table in a scenario file, without the bounds; states by name."""
+        """Its `[[constraints]]` table in a scenario file; states by name."""
+        return table_of(self, self.keys, states)
 
     def _check_bounds(self, defects: Defects, least: float = -np.inf, most: float = np.inf) -> None:
         for name in ("min", "max"):
@@ -124,6 +134,12 @@ class Return(Constraint):
       can reach; at least one of them.
     - `reward`: the name of one of the model's rewards; the first by default.
     """
+
+    keys = (
+        Key("reward", str, "Which reward: a name in `[[rewards.NAME]]`; the model's by default.", None),
+        _MIN,
+        _MAX,
+    )
 
     min: Limit = None
     max: Limit = None
@@ -149,10 +165,6 @@ class Return(Constraint):
             models[0].discount,
         )
 
-    def to_table(self, states: Names) -> dict[str, object]:
-        """See `Constraint`."""
-        return {} if self.reward is None else {"reward": self.reward}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Probability(Constraint):
@@ -167,6 +179,14 @@ class Probability(Constraint):
       in the state of that name.
     - `agent_knows`: whether the policy may depend on the automaton's state (its table then has a row for each pair).
     """
+
+    keys = (
+        Key("formula", str, "The formula whose probability is bounded.", None, most=10_000),
+        Key("labels", dict[str, States], "Where a proposition of the formula is true: `name = states`.", {}, most=1000),
+        Key("agent_knows", bool, "Whether the policy may depend on the formula's automaton.", False),
+        _MIN,
+        _MAX,
+    )
 
     formula: str | Formula
     min: Limit = None
@@ -204,13 +224,6 @@ class Probability(Constraint):
             self.agent_knows,
         )
 
-    def to_table(self, states: Names) -> dict[str, object]:
-        """See `Constraint`."""
-        given: dict[str, object] = {"formula": str(self.formula)}
-        labels = {name: written(members, States, states) for name, members in (self.labels or {}).items()}
-        given |= {"labels": labels} if labels else {}
-        return given | ({"agent_knows": True} if self.agent_knows else {})
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Knows(Constraint):
@@ -234,10 +247,6 @@ class Knows(Constraint):
     def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
         """There is none."""
         return None
-
-    def to_table(self, states: Names) -> dict[str, object]:
-        """A scenario file has no form for it; the secret of such a problem says so."""
-        return {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -264,7 +273,8 @@ class Rebound(Constraint):
 
     def to_table(self, states: Names) -> dict[str, object]:
         """See `Constraint`."""
-        return self.original.to_table(states)
+        own = {key: value for key, value in self.original.to_table(states).items() if key not in ("min", "max")}
+        return own | table_of(self, (_MIN, _MAX), states)
 
 
 def checked_bound(value: object, name: str, defects: Defects) -> Limit:

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, as_tuple
-from .given import Tables, canonical, is_sparse, shape_of
+from .given import Tables, is_sparse, shape_of, sparse_tables
 
 Matrices = tuple[sp.csr_array, ...]
 """One table `(S, O)`, or one for each action."""
@@ -36,19 +36,7 @@ def as_matrices(emissions: object, defects: Defects) -> Matrices:
 
 def _from_sparse(emissions: Sequence[object], defects: Defects) -> Matrices:
     shape = next(shape_of(matrix) for matrix in emissions if is_sparse(matrix))
-    matrices = []
-    for action, given in enumerate(emissions):
-        if not is_sparse(given) or shape_of(given) != shape or len(shape) != 2 or 0 in shape:
-            found = getattr(given, "shape", type(given).__name__)
-            defects.add(
-                f"emission matrix {action} has shape {found}, expected a sparse (S, O), the same for all actions"
-            )
-            continue
-        if given.dtype.kind not in "biuf":
-            defects.add(f"emission matrix {action} holds {given.dtype}, expected real numbers")
-            continue
-        matrices.append(canonical(given))
-    return tuple(matrices)
+    return sparse_tables(emissions, shape, "emission matrix", "(S, O), the same for all actions", defects)
 
 
 def shape_of_emissions(emissions: Tables | sp.sparray | sp.spmatrix) -> tuple[int, ...]:

@@ -1,13 +1,14 @@
 """Transitions and rewards of a model as users give them: arrays, sparse matrices, entries and rewards by name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 import scipy.sparse as sp
+from jaxtyping import Bool
 from numpy.typing import ArrayLike
 
-from ..common.checks import SUM_TOLERANCE, Defects, Names, as_floats, check_shape
+from ..common.checks import SUM_TOLERANCE, Defects, Names, as_floats, check_shape, sum_defect
 
 State = str | int
 Entry = tuple[State, State, State, float]
@@ -33,16 +34,10 @@ def as_matrices(transitions: Tables, defects: Defects) -> tuple[sp.csr_array, ..
 
 def _from_sparse(transitions: Sequence[object], defects: Defects) -> tuple[sp.csr_array, ...]:
     size = next(shape_of(matrix)[0] for matrix in transitions if is_sparse(matrix))
-    matrices = []
-    for action, given in enumerate(transitions):
-        if not is_sparse(given) or shape_of(given) != (size, size):
-            shape = getattr(given, "shape", type(given).__name__)
-            defects.add(f"transition matrix of action {action} has shape {shape}, expected a sparse ({size}, {size})")
-        else:
-            matrices.append(canonical(given))
     if size == 0:
         defects.add("transition matrices have no states, expected at least one")
-    return tuple(matrices)
+        return ()
+    return sparse_tables(transitions, (size, size), "transition matrix of action", f"({size}, {size})", defects)
 
 
 def is_sparse(value: object) -> TypeGuard[sp.csr_array]:
@@ -61,6 +56,57 @@ def canonical(matrix: sp.csr_array) -> sp.csr_array:
     result.sum_duplicates()
     result.eliminate_zeros()
     return result
+
+
+def check_rows(
+    matrix: sp.csr_array,
+    entry_name: Callable[[int, int], str],
+    row_name: Callable[[int], str],
+    defects: Defects,
+    *,
+    filled: Bool[np.ndarray, " S"] | None = None,
+    empty: str = "",
+) -> None:
+    """Note every entry of a table that is no probability, and every row that does not sum to one.
+
+    **Arguments:** `entry_name`: of a row and a column, `row_name`: in words; `filled`: the rows that must sum to one, all by
+    default; `empty`: what to say of one of these without an entry.
+    """
+
+    def wrong(entry: int) -> str:
+        row, found = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1, matrix.data[entry]
+        wanted = "a probability in [0, 1]" if np.isfinite(found) else "a finite number"
+        return f"{entry_name(row, int(matrix.indices[entry]))} is {found:.17g}, expected {wanted}"
+
+    data = matrix.data
+    defects.add_each(np.flatnonzero(~np.isfinite(data) | (data < 0) | (data > 1 + SUM_TOLERANCE)), wrong)
+    with np.errstate(invalid="ignore"):
+        sums = np.asarray(matrix.sum(axis=1)).ravel()
+    off = (np.abs(sums - 1) > SUM_TOLERANCE) & np.isfinite(sums)  # others were named above, entry by entry
+    off = off if filled is None else off & filled
+    defects.add_each(
+        np.flatnonzero(off),
+        lambda row: f"{row_name(row)} {sum_defect(float(sums[row])) if sums[row] or not empty else empty}",
+    )
+
+
+def sparse_tables(
+    given: Sequence[object], shape: tuple[int, ...], what: str, words: str, defects: Defects
+) -> tuple[sp.csr_array, ...]:
+    """Sparse matrices as canonical CSR; those of another shape or kind of numbers are noted.
+
+    **Arguments:** `what` one of them is; `words`: the shape that is expected.
+    """
+    found = []
+    for action, one in enumerate(given):
+        if not is_sparse(one) or shape_of(one) != shape or 0 in shape:
+            has = getattr(one, "shape", type(one).__name__)
+            defects.add(f"{what} {action} has shape {has}, expected a sparse {words}")
+        elif one.dtype.kind not in "biuf":
+            defects.add(f"{what} {action} holds {one.dtype}, expected real numbers")
+        else:
+            found.append(canonical(one))
+    return tuple(found)
 
 
 def read_entries(entries: Iterable[Entry], defects: Defects) -> list[Entry]:

@@ -17,6 +17,7 @@ from ..common.suggest import suggestion
 from ..common.values import Value
 from .constraints import Constraint
 from .given import shape_of
+from .keys import Key
 from .lifted import Lift, lifted
 from .model import Model
 from .observer import Observer
@@ -44,6 +45,19 @@ class Masks(Value):
 
     **Raises:** `InputError` listing every defect.
     """
+
+    keys = (
+        Key("sensors", list[str], "The sensors that can be masked; by default all.", None, most=200),
+        Key(
+            "costs",
+            dict[str, float],
+            "Cost of a decision to mask: `sensor = number`; the reward `masking` adds them up.",
+            {},
+            most=200,
+        ),
+        Key("keep_discount", float, "Factor on the cost of keeping the same mask.", 1.0, least=0, most=1),
+        Key("visible", bool, "Whether the observer sees which sensor is masked.", True),
+    )
 
     sensors: Iterable[str] | None = None
     costs: float | Mapping[str, float] = 0.0

@@ -12,7 +12,6 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from ..common.checks import (
-    SUM_TOLERANCE,
     Defects,
     Names,
     as_floats,
@@ -20,7 +19,6 @@ from ..common.checks import (
     check_finite,
     check_shape,
     frozen,
-    sum_defect,
 )
 from ..common.errors import TooLargeError
 from ..common.values import Value
@@ -29,6 +27,7 @@ from .given import (
     Tables,
     as_matrices,
     as_number,
+    check_rows,
     matrices_from_entries,
     read_entries,
     rewards_from_mapping,
@@ -217,32 +216,19 @@ class Model(Value):
             self._check_matrix(action, matrix, defects)
 
     def _check_matrix(self, action: int, matrix: sp.csr_array, defects: Defects) -> None:
-        def entry_defect(entry: int) -> str:
-            row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-            return (
-                f"transition (state {self.states[row]!r}, action {self.actions[action]!r}, next state"
-                f" {self.states[int(matrix.indices[entry])]!r}) is {matrix.data[entry]:.17g},"
-                " expected a probability in [0, 1]"
-            )
-
-        def row_defect(state: int) -> str:
-            missing = "sums to 0, expected 1: mark the action as not available there, or give its row"
-            wrong = sum_defect(float(sums[state])) if sums[state] else missing
-            return f"{row_name(self.states[state], self.actions[action])} {wrong}"
-
-        def taken_defect(state: int) -> str:
-            row = row_name(self.states[state], self.actions[action])
-            return f"{row} has entries, expected none: the action is not available there"
-
-        outside = ~np.isfinite(matrix.data) | (matrix.data < 0) | (matrix.data > 1 + SUM_TOLERANCE)
-        defects.add_each(np.flatnonzero(outside), entry_defect)
-        with np.errstate(invalid="ignore"):
-            sums = np.asarray(matrix.sum(axis=1)).ravel()
-        # A sum that is not finite was named above, entry by entry.
-        off = self.available[:, action] & (np.abs(sums - 1) > SUM_TOLERANCE) & np.isfinite(sums)
-        defects.add_each(np.flatnonzero(off), row_defect)
-        taken = ~self.available[:, action] & (np.diff(matrix.indptr) > 0)
-        defects.add_each(np.flatnonzero(taken), taken_defect)
+        name, available = self.actions[action], self.available[:, action]
+        check_rows(
+            matrix,
+            lambda s, n: f"transition (state {self.states[s]!r}, action {name!r}, next state {self.states[n]!r})",
+            lambda s: row_name(self.states[s], name),
+            defects,
+            filled=available,
+            empty="sums to 0, expected 1: mark the action as not available there, or give its row",
+        )
+        defects.add_each(
+            np.flatnonzero(~available & (np.diff(matrix.indptr) > 0)),
+            lambda s: f"{row_name(self.states[s], name)} has entries, expected none: the action is not available there",
+        )
 
     def _check_named(
         self, rewards: ArrayLike | Mapping[str, ArrayLike], terminal: Terminal | None, defects: Defects

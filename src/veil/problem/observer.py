@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from ..common.checks import (
-    SUM_TOLERANCE,
     Defects,
     Names,
     as_floats,
@@ -18,7 +17,6 @@ from ..common.checks import (
     check_distributions,
     check_shape,
     frozen,
-    sum_defect,
 )
 from ..common.errors import InputError, TooLargeError
 from ..common.suggest import suggestion
@@ -37,7 +35,7 @@ from .emissions import (
     time_of,
     with_column,
 )
-from .given import Tables
+from .given import Tables, check_rows
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
 UNOBSERVED = "unobserved"
@@ -232,7 +230,12 @@ class Observer(Value):
             when = "" if time is None else f"time {time}, "
             for action, matrix in enumerate(matrices):
                 before = f"{when}action {actions[action]!r}, " if self._is_by_action(time) else when
-                self._check_matrix(matrix, lambda s, before=before: f"{before}state {states[s]!r}", defects)
+                check_rows(
+                    matrix,
+                    lambda s, o, at=before: f"emission ({at}state {states[s]!r}, observation {self.observations[o]!r})",
+                    lambda s, at=before: f"emission row ({at}state {states[s]!r})",
+                    defects,
+                )
 
     def check_times(self, horizon: int, defects: Defects) -> None:
         """Note every time that does not occur within the horizon."""
@@ -241,23 +244,6 @@ class Observer(Value):
         for name, times in named.items():
             for time in sorted(time for time in times if time > horizon >= 0):
                 defects.add(f"{name} has the time {time}, expected times from 0 to the horizon {horizon}", name)
-
-    def _check_matrix(self, matrix: sp.csr_array, place: Callable[[int], str], defects: Defects) -> None:
-        """Note every entry that is not a probability and every row that does not sum to one."""
-        data = matrix.data
-
-        def wrong(entry: int) -> str:
-            row, found = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1, data[entry]
-            wanted = "a probability in [0, 1]" if np.isfinite(found) else "a finite number"
-            name = self.observations[matrix.indices[entry]]
-            return f"emission ({place(row)}, observation {name!r}) is {found:.17g}, expected {wanted}"
-
-        defects.add_each(np.flatnonzero(~np.isfinite(data) | (data < 0) | (data > 1 + SUM_TOLERANCE)), wrong)
-        if not np.isfinite(data).all():
-            return
-        sums = np.asarray(matrix.sum(axis=1)).ravel()
-        off = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
-        defects.add_each(off, lambda row: f"emission row ({place(row)}) {sum_defect(float(sums[row]))}")
 
     def mapped(
         self,

@@ -13,6 +13,7 @@ from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .belief import Belief
+from .keys import Key
 from .observer import Observer
 from .secrets.secret import Secret
 
@@ -34,6 +35,19 @@ class Pair(Value):
 
     **Raises:** `InputError` listing every defect.
     """
+
+    keys = (
+        Key("name", str, 'Its name; `"own"` is taken, for `[secret]` and `[observer]`.'),
+        Key(
+            "observer", Observer, "Its observer, without the sensors of the grid; by default that of the problem.", None
+        ),
+        Key("secret", Secret, "Its secret; by default that of the problem.", None),
+        Key("min", float, "Bits that must stay hidden.", None, least=0),
+        Key("max", float, "Bits that may stay hidden at most, if this observer is to learn the secret.", None, least=0),
+        Key(
+            "belief", Belief, "What the observer assumes, if it may be wrong; its loss replaces the hidden bits.", None
+        ),
+    )
 
     name: str
     observer: Observer | None = None

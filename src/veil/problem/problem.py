@@ -294,9 +294,7 @@ class Problem(Value):
         return memo(self, (Problem.only, name), lambda: self._only(channel))
 
     def _only(self, channel: Channel) -> "Problem":
-        found, own = object.__new__(Problem), channel is self.channels[0]
-        kept = {key: value for key, value in self.__dict__.items() if key not in ("_kept", "_hash", "_sealed")}
-        found.__dict__.update(kept)
+        found, own = self._unsealed(), channel is self.channels[0]
         found.name = self.name if own else f"{self.name}, {channel.name}"
         found.secret, found.observer = channel.secret, channel.observer
         found.channels, found.pairs = (replace(channel, name=OWN, min=None, max=None, belief=None, receives=0),), ()
@@ -306,6 +304,13 @@ class Problem(Value):
             found.agent = replace(self.agent, apart=apart)
             found.constraints = (*self.constraints, Knows(found.agent))
         found._seal()
+        return found
+
+    def _unsealed(self) -> "Problem":
+        """A copy whose parts can be changed, before it is sealed: what was checked is not checked again."""
+        found = object.__new__(Problem)
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("_kept", "_hash", "_sealed")}
+        found.__dict__.update(kept)
         return found
 
     def without_formulas(self) -> "Problem":
@@ -325,9 +330,7 @@ class Problem(Value):
         channels = resolve(given, plain, self.agent, self.models, defects)
         if len(channels[0].table.memory_names) >= len(own.table.memory_names):
             return self
-        found = object.__new__(Problem)
-        kept = {key: value for key, value in self.__dict__.items() if key not in ("_kept", "_hash", "_sealed")}
-        found.__dict__.update(kept)
+        found = self._unsealed()
         found.channels, found.pairs, found.quantities = channels, (), plain
         known = next((one for one in self.constraints if isinstance(one, Knows)), None)
         known = known or Knows(self.agent)

@@ -97,16 +97,21 @@ class TableRegister(Value, Register):
         )
 
 
-def product(parts: Sequence[TableRegister]) -> tuple[TableRegister, list[Int[np.ndarray, " M"]]]:
+def product(
+    parts: Sequence[TableRegister], most: int | None = None
+) -> tuple[TableRegister, list[Int[np.ndarray, " M"]]]:
     """Several registers as one, whose value is the tuple of theirs; and the value of each part at each of its values.
 
     Of one register it is that register. Of several, only tuples that some sequence of states reaches are kept.
+
+    **Arguments:** `most`: values of the product; as many as a table of 2^24 places holds by default.
 
     **Raises:** `TooLargeError` if they need too large a table.
     """
     if len(parts) == 1:
         return parts[0], [np.arange(parts[0].size)]
     numbers: dict[tuple[int, ...], int] = {}
+    most = _MOST_PLACES // len(parts[0].begins) if most is None else most
     kinds, start = np.unique(np.stack([one.begins for one in parts], axis=1), axis=0, return_inverse=True)
     for kind in kinds.tolist():
         numbers[tuple(kind)] = len(numbers)
@@ -124,7 +129,7 @@ def product(parts: Sequence[TableRegister]) -> tuple[TableRegister, list[Int[np.
                 found.append(kind)
             row.append(numbers[kind])
         step.append(np.array(row)[inverse.ravel()])
-        if len(parts[0].begins) * len(found) > _MOST_PLACES:
+        if len(found) > most:
             raise TooLargeError(f"{len(found):,} states or more need too large a table")
     places = np.array(found)
     names = tuple(

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -24,17 +25,14 @@ Keys = Int[np.ndarray, " n"]
 """Numbers `(nodes · N + x) · Z + z`: nodes of the observers, hidden state, values of the secrets; negative without a node."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Rules:
-    """The rules of a bound, checked: `rules` in the order of `channels`; `sizes[t]`: how many nodes each has at time t.
+class _Walk(NamedTuple):
+    """The rules of a bound, checked, in the order of `channels`; `sizes[t]`: how many nodes each has at time t.
 
-    With a delay the agent moves through the graph before it sees the events: `first` and `following` begin with one node, and
-    `last` is the step that is left.
+    With a delay the agent moves before it sees the events: the graph begins with one node.
     """
 
     rules: tuple[ObserverRule, ...]
     sizes: list[tuple[int, ...]]
-    last: Int[np.ndarray, "n E"] | None
 
 
 def rule_bound(
@@ -57,8 +55,9 @@ def rule_bound(
     pays `−log2 q_t(x|x',m')`, and the end `−log2 q_T(x|m)`: `H(X_0 … X_T|Y) ≤ E[−log2 q_T − Σ_t log2 q_t]` for every policy.
 
     With `problem.delay` the maximum is over agents that learn each observation one step late: m is then the node before the
-    observation of x, and `W_T(m,x,z) = Σ_o b(o|x) w(m',z) + …`. The weights of hidden channels sum to one or more, so that the
-    sum is at least the least of them; that of a channel which must keep bits has any weight.
+    observation of x, and after the last decision comes one more step, on which nothing is chosen. The weights of hidden
+    channels sum to one or more, so that the sum is at least the least of them; that of a channel which must keep bits has any
+    weight.
 
     **Arguments:** `problem`: of the channels of the rules, in their order; `bounds`, δ_k, that of the return first; `values`,
     `(2, N)`: what is earned after T, for an infinite return, and for its negative; `kept`: h_j of the channels that are not
@@ -76,15 +75,20 @@ def rule_bound(
     spared = _spared(problem, bound, kept or {})
     prices = checked_prices(problem, bound.prices, bounds, 900, "rule")
     walk = _walked(problem, bound)
-    after = continuation_values(problem, values) if problem.endless else (problem.paid[0].terminal, 0.0)
-    horizon, lagrangian = problem.horizon, Lagrangian(problem, prices, factors or (0.0,) * len(prices), after)
+    factors = factors or (0.0,) * len(prices)
+    after = problem.paid[0].terminal, 0.0
+    if problem.endless:  # an objective that takes the return away gains most from what is worst for the return
+        sign = 1 if prices[0] + factors[0] >= 0 else -1
+        value, tail = continuation_values(problem, values, sign)
+        after = sign * value, sign * tail
+    steps, lagrangian = problem.steps, Lagrangian(problem, prices, factors, after)
     x, events, mass = problem.start
     node = _joined(
         [one.first[event] for one, event in zip(walk.rules, _of_rules(problem, events), strict=True)], walk.sizes[0]
     )
     begun = _key(problem, node, x, problem.settled(0, x, 0 * x))
     layers = [_distinct(begun)]
-    for time in range(horizon):
+    for time in range(steps):
         if layers[-1][0] < 0:
             return math.inf
         parts = list[Keys]()
@@ -95,12 +99,14 @@ def rule_bound(
         layers.append(_distinct(np.concatenate(parts)))
     if layers[-1][0] < 0:
         return math.inf
-    costs = _costs(problem, walk, horizon, layers[-1])
-    value = lagrangian.at_the_end(costs, _hidden_state(problem, layers[-1]))
+    value, size = _costs(problem, walk, steps, layers[-1]), 0.0
+    if not problem.delay:  # with a delay the last step pays what is paid at the end
+        paid, size = lagrangian.at(steps)
+        value = value + paid[_hidden_state(problem, layers[-1]), 0]
     if not np.isfinite(value).all():
         return math.inf
-    sizes = [float(np.abs(value).max()) + lagrangian.last_size, *([float(costs.max())] if problem.delay else [])]
-    for time in range(horizon - 1, -1, -1):
+    sizes = [float(np.abs(value).max()) + size]
+    for time in range(steps - 1, -1, -1):
         parts, largest, (paid, size) = [], 0.0, lagrangian.at(time)
         moves = problem.at(time + 1)
         for part in _blocks(problem, layers[time], time):
@@ -238,26 +244,24 @@ def _holds_strings(
     return len(np.unique(reached)) == len(reached)
 
 
-def _walked(problem: CheckedProblem, bound: ProvenBound) -> _Rules:
+def _walked(problem: CheckedProblem, bound: ProvenBound) -> _Walk:
     """The observers' graphs as the agent walks through them: with a delay from one node before all events.
 
     An observer that receives nothing at time 0 goes to its first node whatever the state then would have shown.
     """
-    rules, last = tuple(_checked_graph(problem, one) for one in bound.rules), None
+    rules = tuple(_checked_graph(problem, one) for one in bound.rules)
     if problem.delay:
         (one,) = rules
         seen = problem.observers[0].sees_first
         first = one.first[None] if seen else np.repeat(one.first[:, None], problem.num_events[0], axis=1)
-        *following, last = first, *one.following
-        start = np.zeros(1, dtype=np.int64)
-        rules = (ObserverRule(start, tuple(following), one.costs, one.memory, one.channel, one.weight),)
-    ends = [len(one.costs) if last is None else len(last) for one in rules]
-    sizes = [tuple(len(one.following[time]) for one in rules) for time in range(problem.horizon)] + [tuple(ends)]
+        rules = (replace(one, first=np.zeros(1, dtype=np.int64), following=(first, *one.following)),)
+    sizes = [tuple(len(one.following[time]) for one in rules) for time in range(problem.steps)]
+    sizes.append(tuple(len(one.costs) for one in rules))
     require(
         max(map(math.prod, sizes)) * problem.size * problem.values < _LARGEST_KEY,
         "rule: its observers have too many nodes",
     )
-    return _Rules(rules, sizes, last)
+    return _Walk(rules, sizes)
 
 
 def _joined(nodes: list[Keys], sizes: tuple[int, ...]) -> Keys:
@@ -277,23 +281,16 @@ def _apart(number: Keys, sizes: tuple[int, ...]) -> list[Keys]:
     return nodes[::-1]
 
 
-def _costs(problem: CheckedProblem, walk: _Rules, time: int, keys: Keys) -> Float[np.ndarray, " n"]:
-    """What the observers pay at a time in some keys; with a delay the mean over the observation of x, which leads to the last
-    node."""
+def _costs(problem: CheckedProblem, walk: _Walk, time: int, keys: Keys) -> Float[np.ndarray, " n"]:
+    """What the observers pay at a time in some keys."""
     rest, z = np.divmod(keys, problem.values)
     number, x = np.divmod(rest, problem.size)
     if problem.each is not None:
         (rule,) = walk.rules
         weight = problem.each.weights[time]
         return weight * rule.each[time][number, problem.each.value[x]] if weight else np.zeros(len(keys))
-    if time < problem.horizon:
+    if time < problem.steps:
         return np.zeros(len(keys))
-    if walk.last is not None:
-        (rule,) = walk.rules
-        position, event, chance = problem.shown(x)
-        there = walk.last[number[position], event]
-        paid = np.where(there < 0, np.inf, rule.costs[there, z[position]])
-        return np.bincount(position, chance * paid, len(x))
     total = np.zeros(len(keys))
     for one, node in zip(walk.rules, _apart(number, walk.sizes[-1]), strict=True):
         total += one.weight * one.costs[node, problem.value_of(one.channel, z)]
@@ -310,7 +307,7 @@ def _hidden_state(problem: CheckedProblem, keys: Keys) -> Keys:
     return keys // problem.values % problem.size
 
 
-def _ahead(problem: CheckedProblem, walk: _Rules, time: int, keys: Keys) -> Keys:
+def _ahead(problem: CheckedProblem, walk: _Walk, time: int, keys: Keys) -> Keys:
     """The keys after each move from some keys, in the order of their moves."""
     moves = problem.at(time + 1)
     (rest, z), (position, move) = np.divmod(keys, problem.values), moves.of(_hidden_state(problem, keys))

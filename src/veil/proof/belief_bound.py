@@ -66,7 +66,7 @@ class _Backward:
     def total(self) -> float:
         """The bound: the values of the first beliefs, less what rounding may have added."""
         problem, horizon = self.problem, self.horizon
-        last = self.pays.at_the_end(np.zeros(self.size), np.arange(self.size))
+        last = self.pays.at(horizon)[0][:, 0]
         self.shift += self._shifted(last)
         self.told[0] = last
         values = np.zeros(0)

@@ -69,7 +69,7 @@ def save_certificate(certificate: Certificate, path: str | Path) -> None:
         if old is not None and old != name:
             (path.parent / old).unlink(missing_ok=True)
     except OSError as error:
-        raise CertificateError(f"cannot write the certificate to {path}: {reason(error)}") from error
+        raise CertificateFileError(f"cannot write the certificate to {path}: {reason(error)}") from error
 
 
 def load_certificate(path: str | Path) -> Certificate:

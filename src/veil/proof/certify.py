@@ -4,7 +4,7 @@
 # Users without a type checker are told at run time what is wrong with an argument.
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Literal, TypedDict
 
@@ -32,8 +32,7 @@ from .described import described, policy_words
 from .feasibility import after_horizon, bounds_of
 from .form import claimed_channels
 from .forward import MOST_MOVES
-from .observers import Asked, ObserverBound, best_observer
-from .pair_observers import best_observers
+from .observers import Asked, best_observers
 from .policy_values import PolicyContent, PolicyValues, ProvenValue, policy_values
 from .record import Record
 from .sampling import DOUBT, Sampler, interval
@@ -102,17 +101,9 @@ def certify(
     can be proven in the time.
     """
     return prove(
-        problem,
-        policy,
-        time_limit,
-        gap,
-        goal=goal,
-        hide=hide,
-        task=task,
-        game=game,
-        memory_bytes=memory_bytes,
+        problem, policy, time_limit, gap, goal=goal, hide=hide, task=task, game=game, memory_bytes=memory_bytes,
         progress=progress,
-    )[0]
+    )[0]  # fmt: skip
 
 
 def prove(
@@ -169,7 +160,10 @@ def prove(
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
             reports = Clock(left, progress=_proof_reports(line, left))
-            best = _best(problem, claim, bounds, gap, reports, memory_bytes, game, terms, heard=bool(proving.heard))
+            factors = tuple(one.factor for one in quantities)
+            asked = Asked(bounds, values, gap, memory_bytes, terms, factors, hidden, claim.kept)
+            # Bounds for agents who are told more hold for those who see less.
+            best = best_observers(problem.informed, asked, reports, game, delay=0 if proving.heard else 1)
         finished = finished and not best.interrupted
         found = [best.bound, *([] if best.delayed is None else [best.delayed.bound])]
         most = CheckedProblem(record, hidden[:1]).most_bits if len(best.bound.rules) == 1 and not terms else np.inf
@@ -184,27 +178,6 @@ def prove(
         claim = replace(claim, beliefs=replace(beliefs, lower=min(claim.upper, found - _SLACK)))
         claim = replace(claim, bound_class=bound_words(record, goal, beliefs=True))
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim)), not finished
-
-
-def _best(
-    problem: Problem,
-    claim: Certificate,
-    bounds: Bounds,
-    gap: float,
-    clock: Clock,
-    memory_bytes: int,
-    game: GameBounds | None,
-    task: Task,
-    *,
-    heard: bool,
-) -> ObserverBound:
-    """The observers whose rules prove the smallest upper bound that is found."""
-    kept, problem = claim.kept, problem.informed  # whose bounds hold for agents who see less
-    asked = Asked(bounds, claim.values, gap, memory_bytes, task, tuple(one.factor for one in claim.quantities))
-    if claim.hidden == (0,) and not kept:
-        single = None if game is None or game.best.rules else game
-        return best_observer(problem, asked, clock, single, 0 if heard else 1)
-    return best_observers(problem, claim.hidden, kept, asked, clock, game)
 
 
 def _counted(problem: Problem, task: str | None, goal: str) -> tuple[Problem, Task]:
@@ -260,24 +233,21 @@ def _claimed(problem: Problem, policy: Policy, record: Record, hidden: tuple[int
     return found or (0,)
 
 
+@dataclass(eq=False)
 class _Proving:
     """What is claimed of the policy: in each channel, and of each quantity."""
 
-    def __init__(
-        self,
-        record: Record,
-        policy: Policy,
-        content: PolicyContent,
-        values: np.ndarray | None,
-        bounds: Bounds,
-        goal: str,
-        gap: float,
-        clock: Clock,
-    ):
-        self.record, self.content, self.values, self.bounds = record, content, values, bounds
-        self.span = policy.memory_span
-        self.goal, self.gap, self.clock, self.finished = goal, gap, clock, True
-        self.heard = channels_heard(record, *content)
+    record: Record
+    policy: Policy
+    content: PolicyContent
+    values: np.ndarray | None
+    bounds: Bounds
+    goal: str
+    gap: float
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self.heard, self.finished = channels_heard(self.record, *self.content), True
         self.random = np.random.default_rng(0)
 
     def all(self, numbers: tuple[int, ...]) -> tuple[tuple[ProvenChannel, ...], tuple[ProvenQuantity, ...], bool]:
@@ -286,7 +256,7 @@ class _Proving:
         parts, quantities = list[tuple[CheckedProblem, ProvenChannel]](), tuple[ProvenQuantity, ...]()
         for place, number in enumerate(numbers):
             problem = CheckedProblem(self.record, (number,), self.heard)
-            found, way = self._policy_part(problem, number, share.share(1 / (len(numbers) - place)))
+            found, way = self._policy_part(problem, share.share(1 / (len(numbers) - place)), is_own=number == 0)
             if number == 0:
                 quantities = self._quantities(found.quantities, problem)
             parts.append((problem, self._channel(number, found, way, problem)))
@@ -296,12 +266,10 @@ class _Proving:
             channels.append(self._drawn(problem, one, share.share(1 / (len(parts) - place)), claims))
         return tuple(channels), quantities, self.finished
 
-    def _policy_part(self, problem: CheckedProblem, number: int, clock: Clock) -> tuple[PolicyValues, "_Way"]:
-        bounds = self.bounds if number == 0 else ()
-        part = _PolicyPart(problem, self.content, self.values, bounds, self.goal, quantities=number == 0)
-        part.span = self.span(problem.secret_time)
+    def _policy_part(self, problem: CheckedProblem, clock: Clock, *, is_own: bool) -> tuple[PolicyValues, "_Way"]:
+        part = _PolicyPart(self, problem, is_own)
         try:
-            found, way, finished = part.best(clock, self.gap, self.clock)
+            found, way, finished = part.best(clock)
         except TooLargeError:
             if problem.endless:
                 raise
@@ -415,18 +383,8 @@ class _Way(TypedDict):
 class _PolicyPart:
     """The search for the best bound on a policy's own opacity: exact if that fits, else a window, or merged histories."""
 
-    def __init__(
-        self,
-        problem: CheckedProblem,
-        policy: PolicyContent,
-        values: np.ndarray | None,
-        bounds: Bounds,
-        goal: str,
-        *,
-        quantities: bool,
-    ):
-        self.quantities, self.span = quantities, 1
-        self.problem, self.policy, self.values, self.bounds, self.goal = problem, policy, values, bounds, goal
+    def __init__(self, proving: _Proving, problem: CheckedProblem, is_own: bool):
+        self.proving, self.problem, self.is_own = proving, problem, is_own
         self.whole = (-1, problem.horizon + 1)
         self.found: tuple[PolicyValues, _Way] | None = None
 
@@ -435,23 +393,22 @@ class _PolicyPart:
         """How nothing is proven: the observer is told the secret's state."""
         return self._way(FLOOR, window=_around(self.problem, 0))
 
-    def best(self, clock: Clock, gap: float, whole: Clock | None = None) -> tuple[PolicyValues, _Way, bool]:
-        """The values, how they were found, and whether the search went to its end without an interrupt.
-
-        **Arguments:** `clock` of this search; `whole`, that of the proof, in which the return has to be found.
+    def best(self, clock: Clock) -> tuple[PolicyValues, _Way, bool]:
+        """The values, how they were found, and whether the search went to its end without an interrupt; the return may take
+        longer than this `clock`, since there is no proof without it.
         """
         try:
             share = _EXACT_SHARE if self.problem.path is None else _PATH_SHARE
             if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
-                least = (whole or clock).share(_RETURN_SHARE, more=_RETURN_SECONDS)
+                least = self.proving.clock.share(_RETURN_SHARE, more=_RETURN_SECONDS)
                 if not self._try([self.trivial], least, MOST_MOVES):
                     raise TooLargeError(
                         f"the return of the policy could not be proven in {least.spent:.1f} s, and without it there is no"
                         " certificate: allow a longer time_limit, or shorten the horizon"
                     )
                 if self.problem.path is None:
-                    self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE), gap)
+                    self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE))
                 self._merge(clock)
             finished = True
         except KeyboardInterrupt:
@@ -466,15 +423,16 @@ class _PolicyPart:
 
     def _try(self, ways: list[_Way], clock: Clock, most_moves: int = _MOST_MOVES) -> bool:
         """Keep the values by the first way that fits, if they are better; says whether one fits."""
+        proving = self.proving
         for how in ways:
             try:
                 values = policy_values(
                     self.problem,
-                    self.policy,
-                    values=self.values,
-                    bounds=self.bounds,
-                    goal=self.goal,
-                    quantities=self.quantities,
+                    proving.content,
+                    values=proving.values,
+                    bounds=proving.bounds if self.is_own else (),
+                    goal=proving.goal,
+                    quantities=self.is_own,
                     clock=clock,
                     most_moves=most_moves,
                     **how,
@@ -487,13 +445,13 @@ class _PolicyPart:
         return False
 
     def _gain(self, values: PolicyValues) -> float:
-        return values.lower if self.goal == "opaque" else -values.upper
+        return values.lower if self.proving.goal == "opaque" else -values.upper
 
-    def _widen(self, clock: Clock, gap: float) -> None:
+    def _widen(self, clock: Clock) -> None:
         """Wider and wider windows, while there is time and they gain."""
         assert self.found is not None
         # At the edge of its window the observer is told the agent's memory, which should then be small.
-        first = self.span
+        first, gap = self.proving.policy.memory_span(self.problem.secret_time), self.proving.gap
         for radius in range(first, self.problem.horizon + 2):
             begin, window, before = clock.spent, _around(self.problem, radius), self._gain(self.found[0])
             ways = [self._way(prune, window=window) for prune in (FLOOR, *_PRUNINGS)]

@@ -97,7 +97,7 @@ class CheckedProblem:
 
     **Arguments:** `asked`: the numbers of the channels whose bits count; `heard`: those whose observations a policy acts on.
     `delay`: 1 for agents that learn each observation one step late. A move then has the event of the state that it leaves,
-    the start has none, and that of the last state comes after all moves (`shown`).
+    the start has none, and after the last state come moves that stay, by action 0: there are `steps`, one more.
 
     Cost: the transitions, times the observations that a state can emit.
 
@@ -112,6 +112,7 @@ class CheckedProblem:
         _check_together(channels, self.observers)
         require(not delay or can_delay(record, asked), "problem: observations of this kind, and a delay")
         self.horizon, self.endless, self.size, self.state = record.horizon, record.endless, record.size, record.state
+        self.steps = record.horizon + delay
         self.states, self.actions, self.discount = record.states, record.actions, record.quantities[0].discount
         self.untimed = any(self.observers[self.place[number]].untimed for number in asked)
         self.num_first = [one.observations if one.sees_first and not delay else 1 for one in self.observers]
@@ -214,7 +215,7 @@ class CheckedProblem:
         """The moves that arrive at a time."""
         key = tuple(int(one.at[min(time, self.horizon)]) for one in self.observers)
         if time > self.horizon:  # an infinite horizon goes on as before the last time
-            key = tuple(int(one.at[min(1, self.horizon)]) for one in self.observers)
+            key = (*(int(one.at[min(1, self.horizon)]) for one in self.observers), *(-1,) * self.delay)
         if key not in self._kept:
             row, target, events, chance = self.columns(time)
             if len(self._kept) >= _MOST_TABLES:
@@ -249,9 +250,11 @@ class CheckedProblem:
 
     def columns(self, time: int) -> tuple[Numbers, Numbers, Columns, Columns]:
         """`row`, `target` and `events` of the moves that arrive at a time, and their probabilities as a list of factors."""
-        row, moves = self._row, self.record.moves
-        place, events, shown = self._seen(time, row // self.actions if self.delay else moves.column, row % self.actions)
-        return row[place], moves.column[place], tuple(events), (moves.chance[place], *shown)
+        row, target, chance = self._row, self.record.moves.column, self.record.moves.chance
+        if self.delay and time > self.horizon:
+            row, target, chance = np.arange(self.size) * self.actions, np.arange(self.size), np.ones(self.size)
+        place, events, shown = self._seen(time, row // self.actions if self.delay else target, row % self.actions)
+        return row[place], target[place], tuple(events), (chance[place], *shown)
 
     @cached_property
     def start_columns(self) -> tuple[Numbers, Columns, Columns]:
@@ -283,12 +286,6 @@ class CheckedProblem:
             shown = [*(column[found] for column in shown), chance]
         return place, events, shown
 
-    def shown(self, x: Numbers) -> tuple[Numbers, Numbers, np.ndarray]:
-        """What each x emits, with a delay: the position in `x`, the observation, and `b(o|x)`."""
-        table = self.observers[0].tables[0]
-        position, entry = table.of(self.state[x])
-        return position, table.column[entry], table.chance[entry]
-
     def settled(self, time: int, x: Numbers, z: Numbers) -> Numbers:
         """The values of the secrets in x at a time: what was settled before, and what is settled now."""
         for one in self.labels:
@@ -298,9 +295,8 @@ class CheckedProblem:
         return z
 
     def _most_moves(self) -> int:
-        """The most moves of one (x, a), or, late, observations."""
-        moves, most = self.record.moves, max(one.observations for one in self.observers) if self.delay else 1
-        shown = np.ones(len(self._row), dtype=np.int64)
+        """The most moves of one (x, a)."""
+        moves, shown = self.record.moves, np.ones(len(self._row), dtype=np.int64)
         for one in self.observers:
             found = np.ones(len(self._row), dtype=np.int64)
             seen = self.state[self._row // self.actions if self.delay else moves.column]
@@ -308,7 +304,7 @@ class CheckedProblem:
                 by_action = len(table.degree) > self.states
                 found = np.maximum(found, table.degree[self._row % self.actions * by_action * self.states + seen])
             shown *= found
-        return max(most, int(np.bincount(self._row, shown).max()))
+        return int(np.bincount(self._row, shown).max())
 
 
 def can_delay(record: Record, asked: tuple[int, ...] = (0,)) -> bool:

@@ -228,7 +228,9 @@ class _Check:
     def _check_upper(self, bound: ProvenBound) -> float:
         """The bound that rules prove, or `log2 |Z|`, which needs none; raises `CertificateError` where less is claimed."""
         claim, channels = self.claim, tuple(one.channel for one in bound.rules)
-        if claim.hidden == (0,) and self.own.each is not None and self.own.each.ahead and not bound.prices[0]:
+        bounds, factors = (tuple(getattr(one, name) for one in claim.quantities) for name in ("bound", "factor"))
+        ahead = self.own.each is not None and self.own.each.ahead
+        if claim.hidden == (0,) and ahead and not any((*bound.prices, *factors)):
             require(bound.upper >= self.own.most_bits, "upper bound: no rule is known for values that lie ahead")
             return self.own.most_bits
         wrong = [one for one in channels if one not in claim.hidden and one not in claim.kept]
@@ -239,8 +241,6 @@ class _Check:
             problem = CheckedProblem(self.record, delay=bound.delay)
         else:
             problem = self.own if channels == (0,) else CheckedProblem(self.record, channels)
-        bounds = tuple(one.bound for one in claim.quantities)
-        factors = tuple(one.factor for one in claim.quantities)
         found = rule_bound(problem, bound, bounds, claim.values, claim.kept, factors, self.clock)
         require(
             found < math.inf, "upper bound: a rule excludes something that a policy can reach, and so proves nothing"

@@ -1,32 +1,39 @@
-"""The search for an observer: the one whose rule proves the smallest upper bound over all policies, within a time.
+"""The search for observers: those whose rules prove the smallest upper bound over all policies, within a time.
 
 Rules that need no search come first, so that there is a proof without any time; then the game of an observer without
 memory, whose value is the largest prior entropy that a policy attains; then the game on the whole history, or on a bounded
-memory where that does not fit. Each rule counts for the bound that the verifier's own induction finds. For agents that learn
-each observation one step late the same graphs then get rules of their own.
+memory where that does not fit. Of several channels it is the game against all of their observers; where that does not fit, or
+there is none (`joinable`), that of one of those that are hidden, whose bound holds for the least of all. Each rule counts for
+the bound that the verifier's own induction finds. For agents that learn each observation one step late the same graphs then get
+rules of their own.
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Stop, interruptible
-from ..common.errors import InputError, TooLargeError
+from ..common.errors import CertificateError, InputError, TooLargeError
 from ..common.logs import code_lengths_bits, log2_of_count, posteriors
-from ..engine.compile import build
 from ..engine.moves import situations
 from ..engine.written import Written
 from ..game.ascent import GameResult
 from ..game.bounds import Bounds as GameBounds
 from ..game.delayed import delayed_pairs
 from ..game.enclose import enclose
-from ..game.pairs import LastEvents, Pairs, make_pairs
+from ..game.pairs import Pairs
 from ..game.public_graph import WrittenString
 from ..game.responses import Task
 from ..game.rule_tables import EachTable, PathTable
 from ..game.solve import solve_game
+from ..problem.apart import joinable
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.unrolled import unroll
 from .backward import rule_bound
@@ -35,21 +42,21 @@ from .claims import ObserverRule, ProvenBound
 from .compiled import record_of
 
 MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
-_BLIND_SHARE, _BLIND_GAP = 0.3, 1e-4  # of the time, and bits, for the game of an observer without memory
 _ALL_SHARE = 0.6  # of the time, for the bound over all policies, where one over agents that learn late follows
-_MOST_ITERATIONS = 10_000  # of a game; of one that follows another at most twice as many as that took, and at least
-_LEAST_ITERATIONS = 20
+_GAME_SHARE = 0.8  # of the time, for the game of several channels, where an induction over its tree follows
+_LEAST_ITERATIONS = 20  # of a game that follows another, or twice as many as that took
+_MOST_NODES = 4096  # of a memory that grows
 _WORTH_STATING = 1e-4  # bits by which the bound over these must be smaller
 # Seconds for each move: of the verifier's induction, and of the shortest game. Measured on one core.
 _INDUCTION_SECONDS, _GAME_SECONDS = 2.5e-7, 1e-7
-LEAST_SECONDS = (
+_LEAST_SECONDS = (
     0.5  # for the induction of an observer in any case: that of a small problem is worth more than the limit
 )
 
 
 @dataclass(frozen=True, eq=False)
 class ObserverBound:
-    """An observer and the upper bound it proves; `known`: what some policy is known to hide, None if no game was solved.
+    """Observers and the upper bound they prove; `known`: what some policy is known to hide, None if no game was solved.
 
     `delayed`: the observer for agents that learn each observation one step late, where its bound was asked for and is smaller;
     `interrupted`: the caller ended the search for a better one.
@@ -69,7 +76,8 @@ class ObserverBound:
 @dataclass(frozen=True, eq=False)
 class Asked:
     """What a bound is asked of: `bounds` of the quantities; `values`, what is earned after the horizon; `gap`, bits at which a
-    game ends; `memory_bytes` of a game; `task` for a game, and for the verifier the `factors` of all quantities."""
+    game ends; `memory_bytes` of a game; `task` for a game, and for the verifier the `factors` of all quantities; `hidden`: the
+    channels whose least bits are bounded; `kept`: the bits that others must keep."""
 
     bounds: Bounds
     values: Float[np.ndarray, "K S"] | None
@@ -77,29 +85,33 @@ class Asked:
     memory_bytes: int
     task: Task = ()
     factors: tuple[float, ...] = ()
+    hidden: tuple[int, ...] = (0,)
+    kept: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def are_several(self) -> bool:
+        """Whether more than one channel counts."""
+        return len(self.hidden) > 1 or bool(self.kept)
 
 
-def best_observer(
-    problem: Problem, asked: Asked, clock: Clock, game: GameBounds | None, delay: int = 0, channel: int = 0
+def best_observers(
+    problem: Problem, asked: Asked, clock: Clock, game: GameBounds | None = None, *, delay: int = 0
 ) -> ObserverBound:
-    """The observer with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
+    """The observers with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
-    **Arguments:** `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is; `delay`:
-    1 to search also for the observer of agents that learn each observation one step late; `channel`: the number of the one
-    whose bits count.
+    **Arguments:** `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is;
+    `delay`: 1 to search also for the observer of agents that learn each observation one step late, if the own channel alone
+    is hidden and no other must keep bits.
     """
-    delay = delay if _matters(problem) else 0
-    about = problem.channels[channel]
-    if about.table.path is not None and about.observer.varies:
-        game = None  # its rule is about states without the time
-    search = _Search(problem, channel, 0, asked, clock.share(_ALL_SHARE) if delay else clock)
+    delay = delay if asked.hidden == (0,) and not asked.kept and _matters(problem) else 0
+    search = _Search(problem, asked, clock.share(_ALL_SHARE) if delay else clock)
     late, interrupted = None, False
     try:
         with interruptible():
-            game = search.run(game)
-            if delay and game is not None:
-                late = _Search(problem, channel, delay, asked, clock)
-                late.delayed(search.best.bound, game)
+            solved = search.run(game)
+            if delay and solved is not None:
+                late = _Search(problem, asked, clock, delay)
+                late.delayed(search.best.bound, solved)
     except OutOfTime as end:  # what was proven until then is complete
         interrupted = end.reason in ENDED_BY_CALLER
     best = replace(search.best, interrupted=interrupted)
@@ -115,147 +127,193 @@ def _matters(problem: Problem) -> bool:
     return noisy and can_delay(record) and not problem.observer.untimed and problem.horizon > 0
 
 
-class _Search:
-    """The best observer so far; rule and bound are replaced together, so that no interrupt can mix two of them."""
+class _Channel:
+    """One channel: what the verifier reads of it, `checked`; its problem, `given`; that whose games are played, `solved`."""
 
-    def __init__(self, problem: Problem, channel: int, delay: int, asked: Asked, clock: Clock):
-        self.problem, self.asked, self.clock = CheckedProblem(record_of(problem), (channel,), delay=delay), asked, clock
-        self.given = problem.only(problem.channels[channel].name)
+    def __init__(self, problem: Problem, number: int, delay: int):
+        self.checked = CheckedProblem(record_of(problem), (number,), delay=delay)
+        self.given = problem.only(problem.channels[number].name)
         # The rule of a path is about times; the others are about all that the observer remembers, a string without a clock.
-        self.solved = self.given if self.problem.path is None else self.given.with_clock()
-        if self.given.observer.varies:  # games are about states that carry the time
-            self.solved = unroll(self.solved)[0]
-        bound = ProvenBound(delay, self.problem.most_bits, (0.0,) * len(self.problem.paid), (_even_odds(self.problem),))
-        if asked.task:
-            bound = replace(bound, upper=self._proven(bound, clock.share(more=LEAST_SECONDS)))
-        self.best = ObserverBound(bound)
-        self.blind: GameResult | None = None
+        solved = self.given if self.checked.path is None else self.given.with_clock()
+        # Games are about states that carry the time.
+        self.solved = unroll(solved)[0] if self.given.observer.varies else solved
+        self.first = ProvenBound(
+            delay, self.checked.most_bits, (0.0,) * len(self.checked.paid), (_even_odds(self.checked),)
+        )
 
-    def run(self, game: GameBounds | None) -> GameBounds | None:
-        """All observers in turn, until the time of this search is over; returns the game, given or solved.
+    @property
+    def is_ahead(self) -> bool:
+        """Whether its secret lies ahead, for which the verifier has no rules but even odds."""
+        return self.checked.each is not None and bool(self.checked.each.ahead)
 
-        **Raises:** `OutOfTime` where the caller ends it.
-        """
-        if self.problem.each is not None and self.problem.each.ahead:  # for which no rule is checked
-            return None
-        try:
-            self.try_simple()
-            solved = self.solve() if game is None else None
-            game = solved or game
-            for part in () if game is None else game.games:
-                if not self.problem.untimed or part.graph.kind == WrittenString.kind:
-                    assert game is not None
-                    known = game.lower if self.asked.task else max(0.0, game.lower)
-                    self.offer(self.rule(part), part.multiplier, part.prices, None if known == -math.inf else known)
-            if solved is not None and solved.stopped in ENDED_BY_CALLER:
-                raise OutOfTime(Stop(solved.stopped))
-        except OutOfTime as end:
-            if end.reason in ENDED_BY_CALLER:
-                raise
-        return game
+    @property
+    def is_played(self) -> bool:
+        """Whether there are rules of games: there is none of strings for a path."""
+        return not self.checked.untimed or (Written.by(self.given.observer) is not None and self.checked.path is None)
+
+    def takes(self, game: GameBounds) -> bool:
+        """Whether a game that was solved elsewhere is about the states of this one."""
+        return not game.best.rules and (self.checked.path is None or not self.given.observer.varies)
+
+    def induction_seconds(self, nodes: int) -> float:
+        """A forecast of the verifier's induction against an observer with so many nodes a layer."""
+        checked = self.checked
+        carried = checked.values if checked.secret_time < checked.horizon else 1
+        return _INDUCTION_SECONDS * checked.horizon * len(checked.at(min(1, checked.horizon)).chance) * nodes * carried
 
     def rule(self, game: GameResult) -> ObserverRule:
         """The observer of a game, in the verifier's numbers."""
-        return _rule_of(self.problem, self.given, self.solved, game)
+        return _rule_of(self.checked, self.given, self.solved, game)
 
-    def offer(
-        self, rule: ObserverRule, price: float = 0.0, prices: tuple[float, ...] = (), hidden: float | None = None
-    ) -> None:
-        """Keep an observer if the verifier's induction proves less for it, and what its game knows to be hidden."""
-        clock, best = self.clock.share(more=LEAST_SECONDS), self.best
-        all_prices = price, *prices, *(0.0,) * (len(self.problem.paid) - 1 - len(prices))
-        bound = ProvenBound(self.problem.delay, 0.0, all_prices, (rule,))
-        upper = self._proven(bound, clock)
-        known = max((bits for bits in (best.known, hidden) if bits is not None), default=None)
-        if upper < best.upper:
-            best = ObserverBound(replace(bound, upper=upper))
-        self.best = ObserverBound(best.bound, None if known is None else min(known, best.upper))
 
-    def _proven(self, bound: ProvenBound, clock: Clock) -> float:
-        """What the verifier's own induction finds."""
-        return rule_bound(
-            self.problem, bound, self.asked.bounds, self.asked.values, factors=self.asked.factors, clock=clock
-        )
+class _Search:
+    """The best observers so far; rules and bound are replaced together, so that no interrupt can mix two of them."""
 
-    def offer_game(self, game: GameResult) -> None:
-        """The observer of a game, kept if it is better; the end of the search if the caller wants it."""
-        self.offer(self.rule(game), game.multiplier, game.prices)
-        if game.stopped in ENDED_BY_CALLER:
-            raise OutOfTime(Stop(game.stopped))
+    def __init__(self, problem: Problem, asked: Asked, clock: Clock, delay: int = 0):
+        self.problem, self.asked, self.clock, self.delay = problem, asked, clock, delay
+        self.channels = [_Channel(problem, number, delay) for number in asked.hidden]
+        first = min((one.first for one in self.channels), key=lambda bound: bound.upper)
+        if asked.task:
+            first = replace(first, upper=self._proven(first, clock))
+        self.best = ObserverBound(first)
 
-    def try_simple(self) -> None:
-        """The observer who stops looking after the first event, for a secret settled at time 0; else one without memory."""
-        if self.problem.secret_time == 0 and self.problem.path is None and not self.problem.untimed:
-            rule = _first_event(self.problem)
-            if self._induction_seconds(len(rule.costs)) < self.clock.left:
-                self.offer(rule)
-        elif self._induction_seconds(1) < self.clock.left / 2:
-            self.blind = self._blind(self.clock.share(_BLIND_SHARE))
-            if self.blind is not None:
-                self.offer_game(self.blind)
+    def run(self, game: GameBounds | None) -> GameBounds | None:
+        """All observers in turn, until the time of this search is over; returns the game of a single channel, given or solved.
 
-    def solve(self) -> GameBounds | None:
-        """The game on all that the observer remembers, else on memories that grow; None where there is no time for either."""
-        problem, written = self.problem, Written.by(self.given.observer)
-        if problem.untimed and (written is None or problem.path is not None):  # there is no rule of strings for a path
+        **Raises:** `OutOfTime` where the caller ends it.
+        """
+        if self.asked.are_several and self._together(game):
             return None
-        if self._induction_seconds(problem.num_events[0]) > self.clock.left:
-            return None
+        for place, channel in enumerate(self.channels):
+            clock = self.clock.share(1 / (len(self.channels) - place))
+            if game is not None and (self.asked.are_several or not channel.takes(game)):
+                game = None
+            try:
+                game = self._alone(channel, game, clock)
+            except OutOfTime as end:
+                if end.reason in ENDED_BY_CALLER:
+                    raise
+        return game
+
+    def _together(self, game: GameBounds | None) -> bool:
+        """The observers of the game of all channels; says whether there is one that fits."""
+        asked, channels = self.asked, self.problem.channels
+        names = [channels[number].name for number in (*asked.hidden, *asked.kept)]
         try:
-            return enclose(
-                self.solved,
-                threshold=self.asked.bounds[0],
-                gap=self.asked.gap,
-                memory_bytes=self.asked.memory_bytes,
-                blind=self.blind,
-                task=self.asked.task,
-                pass_seconds=_INDUCTION_SECONDS,
-                clock=self.clock,
-            )
-        except TooLargeError:
+            if game is None or not game.best.rules:
+                path = self.problem.only(names[0]).secret_table.path
+                if path is not None or len(joinable(self.problem, tuple(names))) < 2:
+                    return False
+                game = self._enclosed(self.problem, tuple(names[: len(asked.hidden)]), self.clock.share(_GAME_SHARE))
+            rules = _joint_rules(self.problem, game.games[0], asked.kept)
+            self._offer(rules, game.games[0], self.clock, game.lower)
+        except (TooLargeError, InputError, CertificateError):
+            return False  # one channel alone has a bound in any case
+        _check_ended(game)
+        return True
+
+    def _alone(self, channel: _Channel, given: GameBounds | None, clock: Clock) -> GameBounds | None:
+        """The observers of one channel: one that needs no search or has no memory, then those of the game, given or solved."""
+        if channel.is_ahead:
             return None
+        checked, game = channel.checked, given
+        if checked.secret_time == 0 and checked.path is None and not checked.untimed:
+            rule = _first_event(checked)
+            if channel.induction_seconds(len(rule.costs)) < clock.left:
+                self._offer((rule,), None, clock)
+        if given is None and channel.induction_seconds(1) < clock.left / 2:
+            larger = channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left
+            nodes = _MOST_NODES if larger else 1
+            with suppress(TooLargeError):
+                game = self._enclosed(channel.solved, (OWN,), clock, most_nodes=nodes, pass_seconds=_INDUCTION_SECONDS)
+        # Small ones first: should the induction of a large one take too long, theirs are done.
+        for part in () if game is None else sorted(game.games, key=lambda one: one.pairs.num_pairs):
+            if not checked.untimed or part.graph.kind == WrittenString.kind or max(part.graph.sizes) == 1:
+                known = None if game is None or self.asked.are_several else game.lower
+                self._offer((channel.rule(part),), part, clock, known)
+        if game is not None and game is not given:
+            _check_ended(game)
+        return game
 
     def delayed(self, first: ProvenBound, game: GameBounds) -> None:
         """For agents that learn observations late: the observer over all policies, then the games on the graphs of `game`."""
-        (rule,), (price, *prices) = first.rules, first.prices
-        if self._induction_seconds(len(rule.costs)) < self.clock.left:
-            self.offer(rule, price, tuple(prices))
+        (channel,), clock = self.channels, self.clock
+        if channel.induction_seconds(len(first.rules[0].costs)) < clock.left:
+            self._offer(first.rules, first.prices, clock)
         for part in game.games:
-            try:
-                pairs = delayed_pairs(part.pairs, self.clock, self.asked.memory_bytes)
-            except TooLargeError:
-                continue
-            most = max(_LEAST_ITERATIONS, 2 * part.iterations)
-            found = self._solved(part.problem, pairs, self.clock, self.asked.gap, part.blind, most)
-            if found is not None:
-                self.offer_game(found)
+            with suppress(TooLargeError):
+                pairs = delayed_pairs(part.pairs, clock, self.asked.memory_bytes)
+                most = max(_LEAST_ITERATIONS, 2 * part.iterations)
+                found = self._solved(part.problem, pairs, most, first.upper)
+                if found is not None:
+                    self._offer((channel.rule(found),), found, clock)
+                    _check_ended(found)
 
-    def _blind(self, clock: Clock) -> GameResult | None:
-        """The game of an observer without memory, with time left for the induction; None where that does not fit."""
-        try:
-            pairs = make_pairs(build(self.solved), LastEvents(0), self.asked.memory_bytes, clock=clock)
-        except (TooLargeError, OutOfTime):
-            return None
-        return self._solved(self.solved, pairs, clock, max(self.asked.gap, _BLIND_GAP), None, _MOST_ITERATIONS)
+    def _offer(
+        self,
+        rules: tuple[ObserverRule, ...],
+        game: GameResult | tuple[float, ...] | None,
+        clock: Clock,
+        hidden: float | None = None,
+    ) -> None:
+        """Keep observers if the verifier's induction proves less for them, and what their game knows to be hidden."""
+        prices = (game.multiplier, *game.prices) if isinstance(game, GameResult) else game or ()
+        best, missing = self.best, len(self.best.bound.prices) - len(prices)
+        bound = ProvenBound(self.delay, 0.0, (*prices, *(0.0,) * missing), rules)
+        upper = self._proven(bound, clock)
+        if hidden is not None:
+            hidden = None if hidden == -math.inf else hidden if self.asked.task else max(0.0, hidden)
+        known = max((bits for bits in (best.known, hidden) if bits is not None), default=None)
+        if upper < best.upper:
+            best = ObserverBound(replace(bound, upper=upper))
+        self.best = replace(best, known=None if known is None else min(known, best.upper))
 
-    def _solved(
-        self, problem: Problem, pairs: Pairs, clock: Clock, gap: float, blind: GameResult | None, most: int
-    ) -> GameResult | None:
+    def _proven(self, bound: ProvenBound, clock: Clock) -> float:
+        """What the verifier's own induction finds."""
+        asked, numbers = self.asked, tuple(rule.channel for rule in bound.rules)
+        checked = next((one.checked for one in self.channels if one.checked.asked == numbers), None)
+        if checked is None:
+            checked = CheckedProblem(record_of(self.problem), numbers)
+        limited = clock.share(more=_LEAST_SECONDS)
+        return rule_bound(checked, bound, asked.bounds, asked.values, asked.kept, asked.factors, limited)
+
+    def _enclosed(self, problem: Problem, hide: tuple[str, ...], clock: Clock, **more: Any) -> GameBounds:
+        asked = self.asked
+        given = {"gap": asked.gap, "memory_bytes": asked.memory_bytes, "task": asked.task}
+        return enclose(problem, hide, threshold=asked.bounds[0], clock=clock, **given, **more)
+
+    def _solved(self, problem: Problem, pairs: Pairs, most: int, known: float) -> GameResult | None:
         """The game on some pairs, with time left for the induction; None where there is no time."""
-        moves = sum(step.nnz for step in pairs.steps)
-        spare = clock.share(more=-_INDUCTION_SECONDS * moves)
+        moves, asked = sum(step.nnz for step in pairs.steps), self.asked
+        spare = self.clock.share(more=-_INDUCTION_SECONDS * moves)
         if spare.left < _GAME_SECONDS * moves:
             return None
-        threshold, task = self.asked.bounds[0], self.asked.task
         return solve_game(
-            problem, threshold=threshold, gap=gap, iterations=most, pairs=pairs, blind=blind, task=task, clock=spare
-        )
+            problem, threshold=asked.bounds[0], gap=asked.gap, iterations=most, pairs=pairs, known=known,
+            task=asked.task, clock=spare,
+        )  # fmt: skip
 
-    def _induction_seconds(self, nodes: int) -> float:
-        """A forecast of the verifier's induction against an observer with so many nodes a layer."""
-        problem = self.problem
-        carried = problem.values if problem.secret_time < problem.horizon else 1
-        return _INDUCTION_SECONDS * problem.horizon * len(problem.at(min(1, problem.horizon)).chance) * nodes * carried
+
+def _check_ended(game: GameBounds | GameResult) -> None:
+    """The end of the search if the caller ended a game."""
+    if game.stopped in ENDED_BY_CALLER:
+        raise OutOfTime(Stop(game.stopped))
+
+
+def _joint_rules(problem: Problem, game: GameResult, kept: Mapping[int, float]) -> tuple[ObserverRule, ...]:
+    """The observers of a game of several, with weights of the hidden channels that sum to one or more, exactly."""
+    numbers = {one.name: number for number, one in enumerate(problem.channels)}
+    weights = [one.weight for one in game.rules]
+    hidden = [number for number, one in enumerate(game.rules) if numbers[one.name] not in kept]
+    largest = max(hidden, key=lambda number: weights[number])
+    while sum(Fraction(weights[number]) for number in hidden) < 1:
+        weights[largest] = math.nextafter(weights[largest], math.inf)
+    if len(weights) == 1:
+        weights = [1.0]
+    return tuple(
+        ObserverRule(one.first, one.following, one.costs + MARGIN, "the whole history", numbers[one.name], weight)
+        for one, weight in zip(game.rules, weights, strict=True)
+    )
 
 
 def _even_odds(problem: CheckedProblem) -> ObserverRule:
@@ -307,8 +365,6 @@ def _first_events(problem: CheckedProblem) -> int:
 def _rule_of(problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult) -> ObserverRule:
     """The observer of a game, over the whole horizon: one who stops looking stays in its node."""
     graph = game.graph
-    if graph.told is not None:
-        raise InputError("game", ["its observer is told the hidden state, so its bound is not one over all policies"])
     missing = problem.horizon - len(graph.following)
     following = (*graph.following, *[_loops(problem, graph.sizes[-1])] * missing)
     more = ((), (), ())

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from .arithmetic import TINY, discount_power, require
 from .checked_problem import Bounds, CheckedProblem, Paid
@@ -14,8 +14,8 @@ class Lagrangian:
     """What the prices and the objective pay: `Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a)` for a decision, and for the last x.
 
     `factors`: c_k of the quantities in the objective, beside the bits. `after`: what x earns of the return at time T and later,
-    and a bound on its error. `left_out` bounds what powers of the discounts leave out, and what products below the normal range
-    do.
+    and what is added for its error, of the sign of `λ_0 + c_0`. `left_out` bounds what powers of the discounts leave out, and
+    what products below the normal range do.
     """
 
     def __init__(
@@ -29,24 +29,22 @@ class Lagrangian:
         terms = zip(prices, factors, problem.paid, strict=True)
         self.parts = [(price * one.sign + factor, one) for price, factor, one in terms]
         self.last = [after, *((one.terminal, 0.0) for one in problem.paid[1:])]
-        ends = [float(np.abs(last).max() + tail) for last, tail in self.last]
+        ends = [float(np.abs(last).max() + abs(tail)) for last, tail in self.last]
         self.last_size = sum(abs(price) * end for (price, _), end in zip(self.parts, ends, strict=True))
         self.earned = [one.largest + end for one, end in zip(problem.paid, ends, strict=True)]
         self.left_out = (problem.horizon + 1) * TINY * sum(self.earned)
 
-    def at_the_end(self, value: Float[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Costs, and what x pays at time T."""
-        for number, ((price, one), (last, tail)) in enumerate(zip(self.parts, self.last, strict=True)):
-            value = value + self._power(number, one, self.problem.horizon) * price * (last[x] + tail)
-        return value
-
     def at(self, time: int) -> tuple[Float[np.ndarray, "N A"], float]:
-        """What a decision at a time pays, and a bound on its size."""
-        total, size = np.zeros_like(self.parts[0][1].reward), 0.0
-        for number, (price, one) in enumerate(self.parts):
+        """What a decision at a time pays, and a bound on its size; at time T what x pays, in one column."""
+        ends = time == self.problem.horizon
+        total, size = np.zeros_like(self.parts[0][1].reward[:, : 1 if ends else None]), 0.0
+        for number, ((price, one), (last, tail)) in enumerate(zip(self.parts, self.last, strict=True)):
+            if ends:
+                total = total + (self._power(number, one, time) * price * (last + tail))[:, None]
+                continue
             now = price * self._power(number, one, time)
             total, size = total + now * one.reward, size + abs(now) * float(np.abs(one.reward).max())
-        return total, size
+        return total, self.last_size if ends else size
 
     def slacks(self, bounds: Bounds) -> list[float]:
         """`λ_k s_k δ_k`, less what the centred rewards leave out."""

@@ -1,4 +1,7 @@
-"""Numbers and arrays of a certificate as the verifier takes them: checked for type and range, then float64 or int64."""
+"""Numbers, arrays and items as the verifier takes them: checked for type and range, arrays then in float64 or int64."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -39,3 +42,45 @@ def _array(given: object, kinds: str, dimensions: int, what: str) -> np.ndarray:
 def is_finite(value: object) -> bool:
     """Whether something is a finite number that a double holds; a truth value is not a number."""
     return isinstance(value, float | int) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
+
+
+def is_amount(value: object) -> bool:
+    """Whether something is a finite number, 0 or more."""
+    return is_finite(value) and value >= 0  # type: ignore[operator]
+
+
+def whole(least: int = 0, most: int = 2**31) -> Callable[[object], bool]:
+    """What tells whether something is a whole number from `least` to `most`."""
+
+    def inside(value: object) -> bool:
+        return type(value) is int and least <= value <= most
+
+    inside.__doc__ = f"Whether something is a whole number from {least} to {most}."
+    return inside
+
+
+def check_form(value: Any, form: Any, what: str, items: Mapping[type, Mapping[str, Any]] | None = None) -> None:
+    """Raise `CertificateError` unless a value has a form: a type; a function that tells; `(form,)` for None or that form;
+    `[form]` for several of it; a dictionary with the forms of fields.
+
+    `items`: the forms of the fields of items, by their type; several are then a tuple, and in a text, without it, a list.
+    """
+    if isinstance(form, tuple):
+        form = form[0] if value is not None else type(None)
+    kind = {dict: dict, list: list if items is None else tuple}.get(type(form), form)
+    good = type(value) is kind if isinstance(kind, type) else kind(value)
+    if not good:  # a function says in its first words what it expects
+        words = f"a {kind.__name__}" if isinstance(kind, type) else (kind.__doc__ or "something else").splitlines()[0]
+        require(good, f"{what}: it is {short(value)}, expected {words.removeprefix('Whether something is ')}")
+    if isinstance(form, list):
+        for one in value or ():
+            check_form(one, form[0], what, items)
+        return
+    for name, own in (form if isinstance(form, dict) else (items or {}).get(form, {})).items():
+        check_form(value[name] if isinstance(value, dict) else getattr(value, name), own, f"{what}: {name}", items)
+
+
+def short(value: object) -> str:
+    """A value for a message; a number of thousands of digits is not written out."""
+    text = f"a number of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > 2**64 else repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

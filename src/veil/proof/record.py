@@ -17,13 +17,39 @@ from safetensors.numpy import load
 
 from ..common.errors import CertificateError
 from .arithmetic import entries_of, require
-from .reading import is_finite, read_floats, read_integers
+from .reading import check_form, is_amount, is_finite, read_floats, read_integers, whole
 
 FORM = "veil-record-1"
 _MOST = 2**40
 _MOST_STEPS = 10**6
 _MOST_EVENTS = 2**31  # of an observer: times all histories that a pass can hold it is a 64-bit number
 Numbers = Int[np.ndarray, " n"]
+
+
+def _is_bound(bound: object) -> bool:
+    """Whether something is a number or a percentage."""
+    share = bound.removesuffix("%") if isinstance(bound, str) else ""
+    plain = share.replace(".", "", 1)
+    return is_finite(bound) or (plain.isascii() and plain.isdigit() and float(share) <= 100)
+
+
+_HEAD = {
+    "problem": str, "states": whole(1, _MOST), "actions": whole(1, _MOST), "horizon": whole(0, _MOST_STEPS), "endless": bool,
+    "cells": whole(1, _MOST), "agent": whole(), "blind": bool, "knows_model": bool,
+    "observers": [{
+        "observations": whole(1, _MOST_EVENTS), "tables": whole(1), "silent": whole(-1), "sees_actions": bool,
+        "sees_first": bool, "untimed": bool,
+    }],
+    "channels": [{
+        "name": str, "min": (is_amount,), "max": (is_amount,), "receives": whole(), "refused": str,
+        "kind": lambda kind: kind in ("once", "path", "each"), "time": whole(), "values": whole(1, _MOST),
+        "ahead": whole(0, _MOST),
+    }],
+    "quantities": [{
+        "name": str, "sign": lambda sign: type(sign) is int and sign in (-1, 1), "bound": (_is_bound,),
+        "discount": lambda discount: is_amount(discount) and discount <= 1,
+    }],
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +195,7 @@ def read_record(content: bytes) -> Record:
         form, _, text = json.loads(text, object_pairs_hook=_each_once)["__metadata__"]["veil"].partition(" ")
         require(form == FORM, "problem: it has an unknown form")
         head = json.loads(text, object_pairs_hook=_each_once)
+        check_form(head, _HEAD, "problem")
         return _Reader(head, arrays).record(hashlib.sha256(content).hexdigest())
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, SafetensorError) as error:
         if isinstance(error, CertificateError):
@@ -187,18 +214,8 @@ class _Reader:
 
     def __init__(self, head: dict[str, Any], arrays: dict[str, np.ndarray]):
         self.head, self.arrays = head, arrays
-        self.states, self.actions = self.count("states", 1), self.count("actions", 1)
-        self.horizon, self.size = self.count("horizon", 0, _MOST_STEPS), len(arrays["state"])
-
-    def count(self, name: str, least: int = 0, most: int = _MOST, head: dict[str, Any] | None = None) -> int:
-        found = (self.head if head is None else head)[name]
-        require(type(found) is int and least <= found <= most, f"problem: {name} is {found!r}")
-        return found
-
-    @staticmethod
-    def flag(head: dict[str, Any], name: str) -> bool:
-        require(type(head[name]) is bool, f"problem: {name} is no truth value")
-        return head[name]
+        self.states, self.actions = head["states"], head["actions"]
+        self.horizon, self.size = head["horizon"], len(arrays["state"])
 
     def integers(self, name: str, low: int, high: int, length: int | None = None) -> Numbers:
         found = read_integers(self.arrays[name], low, high, 1, f"problem: {name}")
@@ -236,76 +253,41 @@ class _Reader:
         require(len({one.name for one in channels}) == len(channels) > 0, "problem: two channels have one name")
         quantities = tuple(self.quantity(one, f"quantities.{n}.") for n, one in enumerate(head["quantities"]))
         require(quantities[0].name == "return" and quantities[0].sign == 1, "problem: it has no return")
-        cells = self.count("cells", 1)
+        counts = quantities[0].discount < 1 or not head["endless"]
+        require(counts, "problem: the return over an infinite horizon has no discount")
+        require(head["agent"] < len(observers), "problem: there is no observer of the number of its agent")
+        given = {name: value for name, value in head.items() if name not in ("observers", "channels", "quantities")}
+        state, cell = self.integers("state", 0, self.states, size), self.integers("cell", 0, head["cells"], size)
         return Record(
-            states=self.states,
-            actions=self.actions,
-            horizon=self.horizon,
-            endless=self.flag(head, "endless"),
-            moves=moves,
-            starts=(starts, factors[0], factors[1]),
-            model=model,
-            state=self.integers("state", 0, self.states, size),
-            cell=self.integers("cell", 0, cells, size),
-            cells=cells,
-            agent=self.count("agent", 0, len(observers) - 1),
-            blind=self.flag(head, "blind"),
-            knows_model=self.flag(head, "knows_model"),
-            observers=observers,
-            channels=channels,
-            quantities=quantities,
-            problem=str(head["problem"]),
-            digest=digest,
-        )
+            **given, moves=moves, starts=(starts, factors[0], factors[1]), model=model, state=state, cell=cell,
+            observers=observers, channels=channels, quantities=quantities, digest=digest,
+        )  # fmt: skip
 
     def observer(self, head: dict[str, Any], own: str) -> ObserverRecord:
-        observations, tables = self.count("observations", 1, _MOST_EVENTS, head), list[Rows]()
-        for n in range(self.count("tables", 1, _MOST, head)):
+        observations, tables = head["observations"], list[Rows]()
+        for n in range(head["tables"]):
             rows = len(self.arrays[f"{own}tables.{n}.ends"]) - 1
             require(rows in (self.states, self.actions * self.states), "problem: emissions are of another size")
             tables.append(self.rows(f"{own}tables.{n}", rows, observations))
             require(tables[-1].degree > 0, "problem: a state shows nothing")
         at, silent = self.integers(f"{own}at", -1, len(tables), self.horizon + 1), head["silent"]
-        sees_actions, sees_first, untimed = (self.flag(head, one) for one in ("sees_actions", "sees_first", "untimed"))
-        good = type(silent) is int and (0 if untimed or (at < 0).any() else -1) <= silent < observations
+        good = (0 if head["untimed"] or (at < 0).any() else -1) <= silent < observations
         require(good, "problem: an observer has no silent observation")
-        require(not (untimed and sees_actions), "problem: an observer without a clock sees actions")
+        require(not (head["untimed"] and head["sees_actions"]), "problem: an observer without a clock sees actions")
         require(observations * self.actions <= _MOST_EVENTS, "problem: an observer has too many events")
-        return ObserverRecord(observations, tuple(tables), at, silent, sees_actions, sees_first, untimed)
+        return ObserverRecord(**{**head, "tables": tuple(tables), "at": at})
 
     def channel(self, head: dict[str, Any], own: str, observers: int) -> ChannelRecord:
-        kind, values, weights = head["kind"], self.count("values", 1, _MOST, head), np.zeros(0)
-        require(kind in ("once", "path", "each"), f"problem: a secret is of the kind {kind!r}")
-        least, most = head["min"], head["max"]
-        require(
-            all(one is None or (is_finite(one) and one >= 0) for one in (least, most)), "problem: bounds are no bits"
-        )
+        kind, weights = head["kind"], np.zeros(0)
+        require(head["receives"] < observers and head["time"] <= self.horizon, "problem: a channel is out of range")
         if kind == "each":
             weights = self.floats(f"{own}weights", self.horizon + 1)
             require((weights >= 0).all() and weights.any(), "problem: weights of times are below zero")
-        return ChannelRecord(
-            name=str(head["name"]),
-            min=least,
-            max=most,
-            receives=self.count("receives", 0, observers - 1, head),
-            refused=str(head["refused"]),
-            kind=kind,
-            time=self.count("time", 0, self.horizon, head),
-            values=values,
-            value=self.integers(f"{own}value", 0 if kind == "each" else -1, values, self.size),
-            weights=weights,
-            ahead=self.count("ahead", 0, _MOST, head),
-            situation=self.integers(f"{own}situation", 0, _MOST, self.size),
-        )
+        value = self.integers(f"{own}value", 0 if kind == "each" else -1, head["values"], self.size)
+        situation = self.integers(f"{own}situation", 0, _MOST, self.size)
+        return ChannelRecord(**head, value=value, weights=weights, situation=situation)
 
     def quantity(self, head: dict[str, Any], own: str) -> QuantityRecord:
-        bound, discount, sign = head["bound"], head["discount"], head["sign"]
-        share = bound.removesuffix("%") if isinstance(bound, str) else ""
-        plain = share.replace(".", "", 1)
-        right = bound is None or is_finite(bound) or (plain.isascii() and plain.isdigit() and float(share) <= 100)
-        require(right, f"problem: a bound is {bound!r}")
-        require(is_finite(discount) and 0 <= discount <= 1, "problem: a discount is outside 0 … 1")
-        require(type(sign) is int and sign in (-1, 1), "problem: a constraint has no sign")
         rewards = self.floats(f"{own}rewards", self.size, self.actions)
         terminal = self.floats(f"{own}terminal", self.size)
-        return QuantityRecord(str(head["name"]), sign, bound, rewards, terminal, float(discount))
+        return QuantityRecord(**{**head, "discount": float(head["discount"])}, rewards=rewards, terminal=terminal)

@@ -16,7 +16,9 @@ from ..common.suggest import suggestion
 from ..common.values import Value
 from ..engine.chain import Chain, make_chain, sum_over
 from ..policy.policy import Policy
+from ..problem.belief import UNIFORM
 from ..problem.constraints import Constraint
+from ..problem.keys import Key, PolicyFile
 from ..problem.model import Model
 from ..problem.observer import Observer
 from ..problem.problem import Problem
@@ -46,6 +48,18 @@ class Querying(Value):
 
     **Raises:** `InputError` listing every defect.
     """
+
+    keys = (
+        Key("walker", PolicyFile, 'The policy of the observed agent: `"uniform"`, or a policy file.', UNIFORM),
+        Key("sensors", list[str], "The sensors that can be asked; by default all.", None, most=200),
+        Key(
+            "costs",
+            dict[str, float],
+            "Cost of a query: `sensor = number`; the reward `querying` adds them up.",
+            {},
+            most=200,
+        ),
+    )
 
     sensors: "Sequence[str] | Mapping[str, Observer] | None" = None
     costs: float | Mapping[str, float] = 0.0

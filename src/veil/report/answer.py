@@ -8,8 +8,8 @@ from ..common.text import in_parentheses
 from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
 from ..measure.result import Opacity
-from ..planning.given import given_solution
 from ..planning.solution import CLOCK_WORDS, Solution, Status, is_short, lacks_clock
+from ..planning.solve import given_solution
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
@@ -20,7 +20,7 @@ from .style import number_text
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What is proven: `lower` and `upper` in bits, and `summary`, the claim in words.
+    """What is proven: `lower` and `upper` in bits (`lower` of all policies, if revealing is the goal), and `summary` in words.
 
     `delayed`: a smaller upper bound over agents that do not see the current observation; `trivial`: why the upper bound says
     nothing about this problem, empty where it does; `likely`: a larger lower bound, with confidence 1 − 1e-6.
@@ -122,7 +122,8 @@ def _proven(answer: Answer) -> str:
     if claim is None:
         return "No bound is proven"
     if found.goal == "transparent":
-        return f"Proven: the policy hides at most {upper_text(claim.upper)} bits"
+        least = f", and every policy at least {lower_text(claim.lower)}" if claim.lower > 0 else ""
+        return f"Proven: the policy hides at most {upper_text(claim.upper)} bits{least}"
     short = "; what this policy hides is not proven within the limit" if answer.proof_is_short else ""
     short = f"; {CLOCK_WORDS}" if lacks_clock(found, found.problem) else short
     likely = (
@@ -141,7 +142,7 @@ def _claim(problem: Problem, certificate: Certificate | Claim | None) -> Claim |
         return certificate
     delayed = None if certificate.delayed is None else certificate.delayed.upper
     trivial = "" if certificate.task else trivial_bound(problem, certificate.upper, certificate.hide)
-    lower, likely = certificate.hidden_bits
+    lower, likely = certificate.hidden_bits if certificate.beliefs is None else (certificate.lower, 0.0)
     likely = likely if likely > lower else None
     return Claim(lower, certificate.upper, certificate.summary(), delayed, trivial, likely)
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from .areas import Area, outline
 from .behaviour import Behaviour
-from .scene import Range, Scene
+from .scene import Scene
 from .style import BLUE, DARK, GREY, LIGHT, NORMAL, SMALL, WALL, colours, shortened, words
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _draw_ranges(axes: "Axes", scene: Scene, *, filled: bool) -> None:
     tints = colours([one.name for one in scene.ranges])
     shapes: list[list[Patch]] = [[] for _ in tints]
     depths: list[list[float]] = [[] for _ in tints]
-    strengths = [_strengths(scene, one) for one in scene.ranges]
+    strengths = [scene.strengths(one) for one in scene.ranges]
     for (spot, (x, y)), sensors in zip(enumerate(scene.places.tolist()), covered_by(scene), strict=True):
         for number, sensor in enumerate(sensors):
             part, inset = 1 / len(sensors), 0.04 + 0.06 * number
@@ -199,14 +199,6 @@ def _draw_ranges(axes: "Axes", scene: Scene, *, filled: bool) -> None:
             drawn = PatchCollection(patches, facecolor="none", edgecolor=tint, linewidth=1.4, zorder=above)
         drawn.set_gid(words(f"sensor {one.name}"))
         axes.add_collection(drawn)
-
-
-def _strengths(scene: Scene, one: Range) -> dict[int, float]:
-    """The largest share of a sensor's rate at each spot."""
-    found: dict[int, float] = {}
-    for spot, share in zip(scene.spots[one.states].tolist(), one.strength.tolist(), strict=True):
-        found[spot] = max(share, found.get(spot, 0.0))
-    return found
 
 
 def covered_by(scene: Scene) -> list[list[int]]:

@@ -37,7 +37,7 @@ from .scene import make_scene
 from .smoothing import smooth_runs
 from .style import number_text, shortened
 
-_MARKER = b'<meta name="generator" content="veil">'
+MARKER = b'<meta name="generator" content="veil">'
 _MOST_GROUPS = 30  # of equal observations in a row: more do not fit in a cell of the table
 _EPISODES = 2000  # simulated attacks on a policy that was only measured: a share is known within 2%
 _MOST_BELIEF = 50_000_000  # probabilities of all runs shown, 400 MB: of a very large problem fewer runs are shown
@@ -81,7 +81,7 @@ def write_report(
         time_limit=time_limit,
     )
     with file_errors(path, "the report cannot be written there"):
-        write_whole(path, text.encode("utf-8", "replace"), marker=_MARKER)
+        write_whole(path, text.encode("utf-8", "replace"), marker=MARKER)
 
 
 def make_report(
@@ -193,6 +193,13 @@ def _secret_text(problem: Problem) -> str:
     return f"{type(problem.secret).__name__}, {count}"
 
 
+def _setting_text(value: object) -> str:
+    """A setting for people: a number with six digits, a table as its entries."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_setting_text(one)}" for name, one in value.items())
+    return number_text(value, 6) if isinstance(value, float) else str(value)
+
+
 def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]:
     """Names and values of what is needed to reproduce the answer."""
     found, model = answer.solution, problem.model
@@ -221,7 +228,7 @@ def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]
         ("evaluation of opacity", f"{found.opacity.method}: {found.opacity.reason}".rstrip(": ")),
         *(search if answer.searched else [("policy", found.policy_class)]),
         ("seeds of search and runs", f"{found.seed}, {seed}") if answer.searched else ("seed of runs", str(seed)),
-        *((f"setting {name}", str(value)) for name, value in sorted(found.settings.items())),
+        *((f"setting {name}", _setting_text(value)) for name, value in sorted(found.settings.items())),
     ]
     if answer.version is not None:
         facts.append(("solved with", f"veil {answer.version}"))

@@ -16,11 +16,8 @@ from .leaking import Leaking
 from .observing import ObservedRun, event_text
 from .packing import pack_bytes, pack_frames, pack_shares
 from .scene import Range, Scene
-from .style import BLUE, GREEN, GREY, MAROON, ORANGE, PURPLE, SKY, VERMILION, YELLOW, colours
+from .style import NAMES, colours
 
-# The page has its own shades of each colour for light and dark paper.
-_VARIABLES = {BLUE: "blue", VERMILION: "vermilion", ORANGE: "orange", GREEN: "green", PURPLE: "purple", SKY: "sky",
-              YELLOW: "yellow", MAROON: "maroon", GREY: "muted"}  # fmt: skip
 _MOST_OCCUPANCY, _MOST_BELIEF, _MOST_POLICY = 250_000, 250_000, 600_000
 _MOST_FRAMES, _MOST_POINTS, _MOST_LINES, _MOST_STEPS = 121, 800, 7, 600
 _LEAST_MOVE = 0.005
@@ -73,7 +70,7 @@ def scene_data(scene: Scene) -> dict[str, object]:
 
 def tints(names: Sequence[str]) -> list[str]:
     """The page's variables for the colours of sensors or values with these names."""
-    return [_VARIABLES[colour] for colour in colours(list(names))]
+    return [NAMES[colour] for colour in colours(list(names))]
 
 
 def _scene(scene: Scene) -> dict[str, object]:
@@ -115,10 +112,7 @@ def _labels(scene: Scene) -> list[str]:
 
 def _strengths(scene: Scene, one: Range) -> dict[str, object]:
     """The spots of a range, and of each the share of the largest rate in percent; one number where they are all alike."""
-    shares: dict[int, float] = {}
-    for spot, share in zip(scene.spots[one.states].tolist(), one.strength.tolist(), strict=True):
-        if spot >= 0:
-            shares[spot] = max(share, shares.get(spot, 0.0))
+    shares = scene.strengths(one)
     spots = sorted(shares)
     percents = [round(100 * shares[spot]) for spot in spots]
     return {"at": spots, "shares": percents if len(set(percents)) > 1 else percents[:1]}
@@ -131,7 +125,7 @@ def _area(scene: Scene, area: Area) -> dict[str, object]:
         "name": area.name,
         "role": area.role,
         "sign": area.sign if has_signs(scene, area) else "",
-        "colour": _VARIABLES[area.colour],
+        "colour": NAMES[area.colour],
         "at": spots.tolist(),
         "lines": np.round(lines, 2).ravel().tolist() if not has_signs(scene, area) else [],
     }
@@ -211,7 +205,7 @@ def _lines(scene: Scene, values: tuple[str, ...], run: ObservedRun, times: list[
     if run.secret is not None:
         weight[run.secret] = np.inf
     chosen = np.sort(np.lexsort((np.arange(len(values)), -weight))[:_MOST_LINES])
-    given = [_VARIABLES[colour] for colour in value_colours(scene.areas, [values[int(value)] for value in chosen])]
+    given = [NAMES[colour] for colour in value_colours(scene.areas, [values[int(value)] for value in chosen])]
     return [
         {
             "name": values[int(value)],

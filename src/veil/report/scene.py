@@ -120,6 +120,14 @@ class Scene:
             return [None] * self.problem.num_actions
         return [_direction(matrix, self.cells.of[:, ::-1]) for matrix in self.problem.model.matrices]
 
+    def strengths(self, one: Range) -> dict[int, float]:
+        """Each spot that a sensor covers, with the largest share of its rate there."""
+        found: dict[int, float] = {}
+        for spot, share in zip(self.spots[one.states].tolist(), one.strength.tolist(), strict=True):
+            if spot >= 0:
+                found[spot] = max(share, found.get(spot, 0.0))
+        return found
+
     def total(self, values: Float[np.ndarray, "*k S"]) -> Float[np.ndarray, "*k n"]:
         """Numbers of the states added up at each spot."""
         return np.asarray(values @ self._at)

@@ -25,6 +25,9 @@ DARK, GREY, LIGHT, WALL = "#222222", "#777777", "#DDDDDD", "#555555"
 # Sensors named after a colour, as those of the paper, are drawn in the nearest that everybody can tell apart.
 _NAMED = {"b": BLUE, "blue": BLUE, "r": VERMILION, "red": VERMILION, "y": ORANGE, "yellow": ORANGE, "g": GREEN,
           "green": GREEN, "purple": PURPLE, "orange": ORANGE}  # fmt: skip
+NAMES = {BLUE: "blue", VERMILION: "vermilion", ORANGE: "orange", GREEN: "green", PURPLE: "purple", SKY: "sky", YELLOW: "yellow",
+         MAROON: "maroon", GREY: "muted"}  # fmt: skip
+"""The page's variables for these colours, of which it has its own shades on light and dark paper."""
 _METADATA = {
     "svg": {"Date": None, "Creator": "veil"},
     "pdf": {"CreationDate": None, "Creator": "veil"},

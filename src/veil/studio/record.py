@@ -8,7 +8,7 @@ from ..common.text import parse_json
 
 _MOST_MOMENTS = 1_200  # as many as a chart has pixels; then every second one is dropped
 _MOST_BYTES = 2**23  # of the events of a run that are read again, its newest
-_NUMBERS = ("seconds", "bits", "return", "upper", "iteration", "of")
+_NUMBERS = ("seconds", "bits", "expected_return", "proven_upper", "iteration", "of")
 
 
 class Record:
@@ -49,11 +49,13 @@ class Record:
             self._begin(resumed=event.get("resumed") is True)
         if kind == "failed":
             return str(event.get("message"))[:10_000]
-        if kind == "point" and "bits" in found and "return" in found:
-            self.points.append([found["return"], found["bits"]])
+        if kind == "point" and "bits" in found and "expected_return" in found:
+            self.points.append([found["expected_return"], found["bits"]])
         elif kind == "progress":
-            if "upper" in found:  # what was proven stays proven: a later proof that begins anew says less at first
-                found["upper"] = min(found["upper"], self.latest.get("upper", found["upper"]))
+            if (
+                "proven_upper" in found
+            ):  # what was proven stays proven: a later proof that begins anew says less at first
+                found["proven_upper"] = min(found["proven_upper"], self.latest.get("proven_upper", math.inf))
             seconds = self._before + found.get("seconds", 0.0)
             self.latest |= {**found, "seconds": seconds, "phase": str(event.get("phase"))[:40]}
             self._add([self.latest.get(name) for name in _NUMBERS[:4]])

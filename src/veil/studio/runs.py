@@ -12,6 +12,7 @@ from typing import Any
 
 from ..common.errors import InputError
 from ..common.text import parse_json
+from ..study.columns import column_values
 from .events import Events
 from .folders import CHECKPOINT, CURVE, EVENTS, RESULT, SCENARIO, RunDocument, asked, read_run
 from .own import open_own
@@ -70,22 +71,10 @@ class Run:
         except InputError:
             return {}
         answer, proof = found.answer, found.certificate
-        return {
-            "status": answer.status,
+        return column_values(found.model_dump()) | {
             "message": answer.message,
-            "feasible": answer.feasible,
-            "bits": answer.opacity.bits,
-            "prior": answer.opacity.prior_bits,
-            "exact": answer.opacity.method == "exact",
-            "return": answer.expected_return,
-            "threshold": answer.threshold,
-            "policy_class": answer.policy_class,
-            "method": answer.method,
             "goal": answer.goal,
-            "seconds": answer.seconds,
-            "lower": None if proof is None else proof.lower,
-            "upper": None if proof is None else proof.upper,
-            "gap": None if proof is None else proof.gap,
+            "proven": "" if proof is None else proof.summary,
             "delayed_upper": None if proof is None else proof.delayed_upper,
             "note": found.certificate_note,
             "doubts": " ".join(answer.doubts),

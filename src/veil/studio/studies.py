@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Any
 
+from ..study.columns import SHOWN
 from ..study.table import StudyResult
 from .routes import Refused, Request, text_of
 
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from .state import Studio
 
 _MOST_ROWS = 500  # the newest; the whole table is in the study's folder
-_SHOWN = ("status", "bits", "expected_return", "proven_upper", "seconds")
 
 
 def show_study(request: Request, studio: "Studio") -> dict[str, Any]:
@@ -22,7 +22,7 @@ def show_study(request: Request, studio: "Studio") -> dict[str, Any]:
     if not folder or "\0" in folder:
         raise Refused(400, "folder is empty, expected that of a study")
     result = StudyResult(os.path.abspath(os.path.expanduser(folder)))
-    columns = [*result.factors, *(name for name in _SHOWN if name not in result.factors), *result.derived_names]
+    columns = [*result.factors, *(name for name in SHOWN if name not in result.factors), *result.derived_names]
     rows = [row for row in result.rows() if row["status"] != "TO_DO"]
     return {
         "name": result.name,

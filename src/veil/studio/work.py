@@ -90,9 +90,9 @@ class _Reporter:
         now = time.monotonic()
         if news.phase == POINT or news.phase != self._phase or now - self._last >= _REPORT_SECONDS:
             self._last, self._phase = now, news.phase
-            found = {"upper": news.upper_bits}
+            found = {"proven_upper": news.upper_bits}
             if news.phase != PROVING:
-                found |= {"bits": news.opacity_bits, "return": news.expected_return}
+                found |= {"bits": news.opacity_bits, "expected_return": news.expected_return}
             told = {name: value for name, value in found.items() if math.isfinite(value)}
             _say(
                 event="point" if news.phase == POINT else "progress", phase=news.phase, iteration=news.iteration,

@@ -1,4 +1,7 @@
-"""The columns that a result gives to the table of a study, and where each stands in its document."""
+"""The columns that a result gives to the table of a study and to a run of the studio, and where each stands in its document."""
+
+from collections.abc import Sequence
+from typing import Any
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "status": ("answer", "status"),
@@ -25,3 +28,17 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "fingerprint": ("problem", "fingerprint"),
     "veil": ("veil",),
 }
+
+SHOWN = ("status", "bits", "expected_return", "proven_upper", "seconds")
+"""The columns that people are shown beside the factors."""
+
+
+def column_values(document: Any) -> dict[str, Any]:
+    """The value of each column in the document of a result, None if it is not known."""
+    return {name: _entry(document, place) for name, place in COLUMNS.items()}
+
+
+def _entry(document: Any, place: Sequence[str]) -> Any:
+    for part in place:
+        document = document.get(part) if isinstance(document, dict) else None
+    return document if isinstance(document, (bool, int, float, str)) else None

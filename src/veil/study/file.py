@@ -54,18 +54,10 @@ def load_study(path: str | Path) -> Study:
         defects.add(f"two cases have the name {name!r}, expected different names", "cases")
     defects.raise_if_any()
     try:
-        return Study(
-            tables.scenarios,
-            vary=vary,
-            set=dict(_flat(tables.set)),
-            cases={case.name: dict(_flat(case.set)) for case in tables.cases},
-            derived=tables.derived,
-            attempts=tables.attempts,
-            limit=tables.limit,
-            name=tables.name or path.stem[:200],
-            folder=path.parent,
-            policies=tables.policies,
-        )
+        cases = {case.name: dict(_flat(case.set)) for case in tables.cases}
+        read = {"vary": vary, "set": dict(_flat(tables.set)), "cases": cases}
+        about = {"name": tables.name or path.stem[:200], "folder": path.parent}
+        return Study(**tables.model_dump(exclude={"description"}) | read | about)
     except InputError as error:
         defects.take(error)
         defects.raise_if_any()

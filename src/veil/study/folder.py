@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ FORMAT = "veil-study-1"
 MANIFEST = "study.json"
 EVENTS = "events.jsonl"
 _RUNS, _FAILED, _CHECKPOINTS = "runs", "failed", "checkpoints"
-_DEFINITION = ("scenarios", "policies", "vary", "set", "cases", "derived", "attempts", "limit")
+_DEFINITION = tuple(one.name for one in fields(Study) if one.name not in ("name", "folder"))
 _MOST_BYTES = 2**26
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.[0-9a-f]{16}")  # what `write_result` names a folder before it is whole
 _CHECKPOINT = re.compile(r"\.?[0-9a-f]{16}\.safetensors(\.[0-9a-f]{16})?")

@@ -12,6 +12,7 @@ from ..common.errors import InputError
 from ..common.files import file_errors, write_whole
 from ..report.style import number_text, save_figure
 from .analysis import Effect, effects, is_seed, levels, usable
+from .columns import SHOWN
 from .figures import study_figures
 from .table import Row, StudyResult
 
@@ -60,8 +61,6 @@ def _page(result: StudyResult, rows: Sequence[Row], quantity: str, figures: list
     environment = Environment(loader=PackageLoader("veil", "study/page"), autoescape=True, undefined=StrictUndefined)
     environment.filters["number"] = _cell
     found = usable(rows, quantity)
-    columns = [*result.factors, "status", "bits", "expected_return", "proven_upper", "seconds",
-               *result.derived_names]  # fmt: skip
     return environment.get_template("study.html.jinja").render(
         title=result.name,
         css=Markup(files("veil.report").joinpath("page/page.css").read_text("utf-8")),
@@ -72,7 +71,7 @@ def _page(result: StudyResult, rows: Sequence[Row], quantity: str, figures: list
         figures=figures,
         effects=[_effect_row(one) for one in effects(found, result.factors, quantity)],
         quantity=quantity,
-        columns=columns,
+        columns=[*result.factors, *SHOWN, *result.derived_names],
         rows=rows[:_MOST_ROWS],
         left_out=max(0, len(rows) - _MOST_ROWS),
         failed=[(result.runs[str(row["key"])].label, row["reason"]) for row in rows if row["status"] == "FAILED"],

@@ -15,7 +15,7 @@ from ..common.text import csv_cell, parse_json
 from ..formats.results.document import decoded
 from ..formats.results.folder import DOCUMENT, read_result
 from ..measure.gates import Gate, gates
-from .columns import COLUMNS
+from .columns import COLUMNS, column_values
 from .definition import Run
 from .derived import Derived
 from .folder import StudyFolder
@@ -88,7 +88,7 @@ class StudyResult:
             found["status"] = "TO_DO" if failure is None else "FAILED"
             found[_REASON] = None if failure is None else failure.get("reason")
             return found
-        found |= {name: _entry(document, place) for name, place in COLUMNS.items() if name not in self.factors}
+        found |= {name: value for name, value in column_values(document).items() if name not in self.factors}
         for one in self._derived:
             found[one.name] = one.value(found)
         return found
@@ -156,7 +156,7 @@ class StudyResult:
 def seconds_of(kept: StudyFolder, key: str) -> float | None:
     """How long a finished run took."""
     try:
-        found = _entry(parse_json((kept.result(key) / DOCUMENT).read_bytes()), COLUMNS["seconds"])
+        found = column_values(parse_json((kept.result(key) / DOCUMENT).read_bytes()))["seconds"]
     except (OSError, ValueError):
         return None
     return float(found) if isinstance(found, (int, float)) else None
@@ -214,12 +214,6 @@ def _same(first: object, second: object, tolerance: float) -> bool:
     return first == second
 
 
-def _entry(document: Any, place: Sequence[str]) -> Any:
-    for part in place:
-        document = document.get(part) if isinstance(document, dict) else None
-    return document if isinstance(document, (bool, int, float, str)) else None
-
-
 def _csv(columns: Sequence[str], rows: Sequence[Row]) -> bytes:
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
@@ -229,15 +223,7 @@ def _csv(columns: Sequence[str], rows: Sequence[Row]) -> bytes:
 
 
 def _cell(value: object) -> object:
-    if value is None:
-        return ""
-    return (
-        csv_cell(value)
-        if isinstance(value, str)
-        else value
-        if isinstance(value, (int, float))
-        else csv_cell(str(value))
-    )
+    return value if isinstance(value, (int, float)) else csv_cell("" if value is None else str(value))
 
 
 def _parquet(columns: Sequence[str], rows: Sequence[Row]) -> bytes | None:

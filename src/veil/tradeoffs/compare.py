@@ -12,6 +12,7 @@ from ..common.settings import checked, takes
 from ..common.text import in_parentheses
 from ..common.values import Value
 from ..measure.result import Opacity
+from ..planning.closing import AFTER_SECONDS
 from ..planning.solution import Solution, Status
 from ..planning.solve import solve
 from ..policy.memories import Memory, StateMemory
@@ -22,7 +23,6 @@ from ..proof.certify import certify
 from .options import CompareOptions
 
 _MEMORIES: tuple[str | Memory, ...] = ("markov", "timed", StateMemory(1), "history")
-_PROOF_SECONDS = 20.0  # where there is no limit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,6 +82,8 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
     and its own search ends lower, its row holds the policy of the smaller class and says so. Classes that cannot be searched
     (a history policy on a problem that is too large) are listed with the reason.
 
+    Ctrl-C ends the comparison: the rows so far are returned, without a proof.
+
     **Returns:** a `Comparison`.
 
     **Raises:** `InputError`; `InfeasibleError` if no policy meets the threshold.
@@ -114,8 +116,10 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
             found.seconds,
         )  # fmt: skip
         rows.append(_at_least(row, best) if best is not None and has_best else row)
-    if options.certificate:
-        upper = min(upper, _proven(problem, rows, _PROOF_SECONDS if math.isinf(clock.left) else clock.left))
+        if found.status is Status.INTERRUPTED:
+            break
+    if options.certificate and not any(row.status is Status.INTERRUPTED for row in rows):
+        upper = min(upper, _proven(problem, rows, AFTER_SECONDS if math.isinf(clock.left) else clock.left))
     return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent, trivial_bound(problem, upper))
 
 

@@ -1,5 +1,6 @@
 """The bound that a frontier moves: the threshold on the return, or another by the name of its quantity."""
 
+import contextlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,15 +10,13 @@ from ..common.suggest import suggestion
 from ..engine.additive import expected_sums
 from ..engine.feasibility import strictest_bound, target, targets
 from ..measure.constrained import quantity_values
-from ..planning.ascent import Ascent
-from ..planning.feasible_start import feasible_table
 from ..planning.objective import Channels, make_objective
 from ..planning.options import SolveOptions
-from ..planning.parameters import TableParameters
 from ..planning.policy_class import Space, make_space
-from ..planning.schedule import exact_schedule
+from ..planning.search import run, with_safe
 from ..planning.solution import Solution
-from ..planning.starts import richest_table, spread_starts
+from ..planning.starts import richest_table
+from ..planning.table_methods import make_ascent
 from ..policy.policy import Policy
 from ..problem.constraints import Bound
 from ..problem.problem import Problem
@@ -25,7 +24,7 @@ from ..problem.return_rounding import return_rounding
 
 RETURN = "return"
 # Of the search for the strictest bound of a class: starts, iterations, its share of the time, and how far inside its end is.
-_STARTS, _ITERATIONS, _SHARE, _MARGIN = 4, 120, 0.2, 1e-9
+_STARTS, _ITERATIONS, _SHARE, _MARGIN = 3, 120, 0.2, 1e-9
 _WRITTEN = {"<=": "≤", ">=": "≥"}
 
 
@@ -144,19 +143,12 @@ def _largest(
     space = make_space(problem, like.memory)
     none = Channels((None,) * (1 + len(problem.pairs)))
     objective = replace(make_objective(space, none, terms=terms), weight=0.0, clock=clock.share(_SHARE).silent())
-    try:
-        safe = feasible_table(objective, richest_table(space), objective.clock)
-        starts = list(spread_starts(space, safe, _STARTS, 0))
-        schedule = exact_schedule(objective, _ITERATIONS)
-        method = Ascent(objective, TableParameters(space, safe), starts, [safe], schedule, SolveOptions())
-        state = method.begin()
-        while not method.is_done(state):
-            state = method.advance(state)
-        tables = method.candidates(state)
-        values = objective.evaluate(tables)
-    except OutOfTime:
-        return None
-    chosen = values.best
-    if not values.feasible[chosen]:
-        return None
-    return float(values.score[chosen]) * objective.score_unit, space.policy(tables[chosen])
+    options = SolveOptions(starts=_STARTS, iterations=_ITERATIONS)
+    with contextlib.suppress(OutOfTime):
+        method, state, _ = run(make_ascent, *with_safe(objective, objective.clock), options)
+        if method is not None and state is not None:
+            tables = method.candidates(state)
+            values = objective.evaluate(tables)
+            if values.feasible[values.best]:
+                return float(values.score[values.best]) * objective.score_unit, space.policy(tables[values.best])
+    return None

@@ -1,4 +1,8 @@
-"""The agent: a network for its choices and one for what they are worth, improved by proximal policy optimisation."""
+"""The agent: a network for its choices and one for what they are worth, improved by proximal policy optimisation.
+
+The optimisation is one compiled function and not that of skrl, because in skrl 2.1.1 with JAX the weight of the entropy has no
+effect on discrete actions, a seed does not decide the result, and checkpoints are pickles.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

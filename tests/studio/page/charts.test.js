@@ -50,6 +50,7 @@ test("frames are unpacked", () => {
 
 test("numbers and names in words", () => {
   assert.deepEqual([percent(1), percent(0.5), percent(0.012345), percent(0)], ["100%", "50%", "1.2%", "0%"]);
+  assert.deepEqual([percent(0.99972), percent(0.9999999), percent(1 - 1e-12)], ["99.972%", "99.999%", "100%"]);
   assert.equal(short("abcdefghij", 6), "ab…hij");
   assert.equal(short("abc", 6), "abc");
 });

@@ -13,15 +13,18 @@ test("a run tells how it stands", () => {
   assert.equal(message(busy), "climbing 1,200 of 5,000, 2.0 s");
   assert.equal(message({ ...busy, of: 1e9 }), "climbing 1,200, 2.0 s");
   assert.ok(hasEnd(busy) && !hasEnd({ of: 1e9 }));
-  const done = { ...run, status: "TIME_LIMIT", threshold: 0.8, feasible: false, lower: 0.12345, upper: 1, seconds: 3 };
+  const words = "any policy at most 1 bits (trivial: log2 of 2 values)";
+  const proven = { proven_lower: 0.12345, proven_upper: 1, proven: words };
+  const done = { ...run, status: "TIME_LIMIT", threshold: 0.8, feasible: false, seconds: 3, ...proven };
   assert.equal(
     message(done),
-    "Time limit reached. Threshold on the return: 0.8, not met. Proven of this policy: at least 0.1234 bits. " +
-      "Search: 3.0 s.",
+    "Time limit reached. Threshold on the return: 0.8, not met. " +
+      "The proven bound says nothing (trivial: log2 of 2 values). " +
+      "Proven of this policy: at least 0.1234 bits. Search: 3.0 s.",
   );
   assert.equal(message({ ...run, note: "too large" }), "No proof: too large.");
   const frontier = { ...run, kind: "frontier", points: [[1, 2]], status: "TIME_LIMIT" };
-  assert.equal(message(frontier), "Time limit reached. 9 of 10 points are missing: give it more time.");
+  assert.equal(message(frontier), "Time limit reached. 9 of 10 points missing: give it more time.");
 });
 
 test("a run tells what it is", () => {

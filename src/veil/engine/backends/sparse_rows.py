@@ -8,7 +8,7 @@ proportional rows contributes the sum of their values, and its gradient is the g
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from ...common.numbering import ragged
 from ..chain import Chain, Slopes
 from ..compile import scaled_rows
-from ..tree import Pruning, PullBack
+from ..tree import PullBack
 from .sparse_steps import SparseStep, SparseSteps
 
 # Rows are proportional where all entries agree to this, relative to their size: far above what a hundred roundings
@@ -71,7 +71,6 @@ class SparsePrefixes:
     """All histories from the first observation to the last, forward; a `Direction` of `tree.walk`."""
 
     chain: Chain
-    pruning: Pruning = field(default_factory=Pruning)
     slopes: Slopes | None = None
     keep_events: bool = False
     merge: bool = True
@@ -134,18 +133,13 @@ class SparsePrefixes:
         children = self._scaled(
             block.weight[parent], data, step.column[pair], np.append(begin, len(pair)), block.count[parent], history
         )
-        kept = self._kept(children)
-        merged, target = self._merged(children if kept is None else _rows(children, kept))
+        merged, target = self._merged(children)
         if self.slopes is None:
             return merged, _no_slopes
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
             if target is not None:
                 slope = slope[target]
-            if kept is not None:
-                whole = np.zeros(len(children.message))
-                whole[_entries(children.indptr, kept)] = slope
-                slope = whole
             return self._pulled(block, step, level, slope[places])
 
         return merged, pull_back
@@ -207,10 +201,6 @@ class SparsePrefixes:
         else:
             self._step_slopes[level] = found
         return np.bincount(owner, weights=step.matrix.data[entry] * slope, minlength=len(block.message))
-
-    def _kept(self, block: SparseBlock) -> np.ndarray | None:
-        kept = self.pruning.keep(block.weight)
-        return None if isinstance(kept, slice) or len(kept) == len(block) else kept
 
     @staticmethod
     def _scaled(

@@ -1,15 +1,17 @@
 """Storm's explicit DRN files: DTMCs, MDPs and POMDPs, read and written without Storm."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from ...engine.induced import InducedHMM, induced_hmm
 from ...policy.policy import Policy
 from ...problem.problem import Problem
-from ..choices import model_of, observer_of
 from ..imported import Imported
 from ..text import read_text, write_file
+from .choices import model_of, observer_of
 from .reader import RESCALE, Reader
 from .writer import format_drn, is_deterministic, is_label
 
@@ -40,12 +42,13 @@ def parse_drn(
     reward_model: str | None = None,
     discount: float = 1.0,
     rescale: float = RESCALE,
+    valuations: Mapping[str, np.ndarray] | None = None,
 ) -> Imported:
-    """As `from_drn`, from text; `path` is used in messages."""
+    """As `from_drn`, from text; `path` is used in messages. `valuations`: the variables, instead of those in comments."""
     reader = Reader(text, path)
     reader.read()
     choices, notes = reader.finish(rescale)
-    valuations = reader.valuations()
+    valuations = reader.valuations() if valuations is None else valuations
     model, more = model_of(choices, valuations, discount, reward_model, str(path))
     observer = observer_of(reader.observed()) if reader.kind == "POMDP" else None
     labels = {name: reader.label_mask(name) for name in reader.labels if name != "init"}

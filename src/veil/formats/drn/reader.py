@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from ...common.errors import ModelFileError
-from ..choices import UNLABELLED, Choices
 from ..rows import rescaled, rescaling_note
 from ..text import is_whole, shown, to_number
+from .choices import UNLABELLED, Choices
 
 RESCALE = 1e-5  # Storm writes some ten digits
 _KINDS = ("DTMC", "MDP", "POMDP")
@@ -30,8 +30,7 @@ class Reader:
         self._line = 0
         self._declared: dict[str, int] = {}
         self._reward_names: list[str] = []
-        self._placeholders: dict[str, float] = {}
-        self._values: dict[str, float] = {}
+        self._values: dict[str, float] = {}  # of texts that were read, and of placeholders
         self._lists: dict[str, tuple[float, ...]] = {}
         self._state_rewards: dict[int, tuple[float, ...]] = {}
         self._choice_rewards: dict[int, tuple[float, ...]] = {}
@@ -53,7 +52,10 @@ class Reader:
         while self._line < len(self._lines):
             line = self._next()
             if line == "@model":
-                self._check_header()
+                if not self.kind:
+                    raise self.error("@model comes before @type, expected the type first")
+                if "@nr_states" not in self._declared:
+                    raise self.error("@model comes before @nr_states, expected the number of states first")
                 self._read_states()
                 return
             if line and not line.startswith("//"):
@@ -100,13 +102,7 @@ class Reader:
     def _read_placeholders(self) -> None:
         while self._line < len(self._lines) and self._lines[self._line].strip().startswith("$"):
             name, _, value = self._next().partition(":")
-            self._placeholders[name.strip()] = self._value(value.strip())
-
-    def _check_header(self) -> None:
-        if not self.kind:
-            raise self.error("@model comes before @type, expected the type first")
-        if "@nr_states" not in self._declared:
-            raise self.error("@model comes before @nr_states, expected the number of states first")
+            self._values[name.strip()] = self._value(value.strip())
 
     def _read_states(self) -> None:
         for number in range(self._line, len(self._lines)):
@@ -216,8 +212,6 @@ class Reader:
 
     def _new_value(self, text: str) -> float:
         value = to_number(text)
-        if value is None and text.startswith("$"):
-            value = self._placeholders.get(text)
         if value is None and "/" in text:
             above, below = (to_number(part.strip()) for part in text.split("/", 1))
             value = above / below if above is not None and below else None
@@ -263,35 +257,31 @@ class Reader:
                 line,
             )
         notes = rescaling_note("transition row", found.count, found.worst)
-        return self._choices(step_choice, step_target, found.values, np.array(starts)), notes
-
-    def _choices(self, step_choice: np.ndarray, target: np.ndarray, values: np.ndarray, starts: np.ndarray) -> Choices:
-        return Choices(
+        choices = Choices(
             self._num_states,
             np.array(self._owner),
             np.array(self._label),
             list(self._label_index),
             step_choice,
-            target,
-            values,
-            starts,
-            self._columns(self._state_rewards, self._num_states),
-            self._columns(self._choice_rewards, len(self._owner)),
+            step_target,
+            found.values,
+            np.array(starts),
+            self._rewards(),
         )
+        return choices, notes
 
-    def _columns(self, rewards: dict[int, tuple[float, ...]], size: int) -> dict[str, np.ndarray]:
-        """Rewards by name; Storm calls those without a name rew0, rew1, …."""
-        count = max((len(values) for values in rewards.values()), default=0)
-        if count * size > 2**26:
-            raise self.error(f"{count:,} reward models for {size:,} places found, expected fewer")
-        columns = {}
-        for number in range(count):
-            name = self._reward_names[number] if number < len(self._reward_names) else f"rew{number}"
-            column = np.zeros(size)
+    def _rewards(self) -> dict[str, np.ndarray]:
+        """Rewards of choices with those of their states, by name; Storm calls those without a name rew0, rew1, …."""
+        parts = (self._state_rewards, self._num_states), (self._choice_rewards, len(self._owner))
+        count = max((len(values) for rewards, _ in parts for values in rewards.values()), default=0)
+        if count * max(size for _, size in parts) > 2**26:
+            raise self.error(f"{count:,} reward models for {len(self._owner):,} choices found, expected fewer")
+        names = [*self._reward_names[:count], *(f"rew{number}" for number in range(len(self._reward_names), count))]
+        tables = [np.zeros((count, size)) for _, size in parts]
+        for table, (rewards, _) in zip(tables, parts, strict=True):
             for place, values in rewards.items():
-                column[place] = values[number] if number < len(values) else 0.0
-            columns[name] = column
-        return columns
+                table[: len(values), place] = values
+        return dict(zip(names, tables[0][:, np.array(self._owner)] + tables[1], strict=True))
 
     def observed(self) -> np.ndarray:
         """The observation of each state, numbered 0, 1, … in order of the numbers in the file."""

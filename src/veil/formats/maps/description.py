@@ -41,30 +41,55 @@ def read_description(path: Path) -> MapDescription:
 
     **Raises:** `ModelFileError` naming the line.
     """
-    found = _read_values(read_text(path, _MOST_BYTES, "is this the yaml file of a map?"), path)
+    found = _Entries(path, _read_values(read_text(path, _MOST_BYTES, "is this the yaml file of a map?"), path))
     for key in ("image", "resolution", "origin"):
-        if key not in found:
-            near = suggestion(key, found) if found else "the file is empty"
+        if key not in found.values:
+            near = suggestion(key, found.values) if found.values else "the file is empty"
             raise ModelFileError(path, f"it has no {key!r}, which the yaml file of a map needs: {near}")
-    origin, line = found["origin"]
+    origin = found.values["origin"][0]
     if not isinstance(origin, list) or len(origin) != 3:
-        raise ModelFileError(path, f"origin is {origin!r}, expected [x, y, yaw]", line)
-    resolution = _number(found, "resolution", 0.0, path)
+        raise found.error("origin", f"origin is {origin!r}, expected [x, y, yaw]")
+    resolution = found.number("resolution")
     if not 0 < resolution <= 1e6:
-        raise ModelFileError(path, f"resolution is {resolution:g}, expected metres per pixel", found["resolution"][1])
-    mode = _text(found.get("mode", ("trinary", 0)), "mode", path)
+        raise found.error("resolution", f"resolution is {resolution:g}, expected metres per pixel")
+    mode = found.text("mode", "trinary")
     if mode not in _MODES:
-        raise ModelFileError(path, f"mode is {mode!r}, expected one of {', '.join(_MODES)}", found["mode"][1])
-    free, occupied = _number(found, "free_thresh", 0.196, path), _number(found, "occupied_thresh", 0.65, path)
+        raise found.error("mode", f"mode is {mode!r}, expected one of {', '.join(_MODES)}")
+    free, occupied = found.number("free_thresh", "0.196"), found.number("occupied_thresh", "0.65")
     if not 0 <= free <= occupied <= 1:
-        words = (
-            f"free_thresh is {free:g} and occupied_thresh {occupied:g}, expected 0 ≤ free_thresh ≤ occupied_thresh ≤ 1"
-        )
-        raise ModelFileError(path, words)
-    x, y, yaw = (_to_number(part, "origin", line, path) for part in origin)
-    return MapDescription(
-        _text(found["image"], "image", path), resolution, (x, y, yaw), _negate(found, path), occupied, free, mode
-    )
+        words = f"free_thresh is {free:g} and occupied_thresh {occupied:g}"
+        raise ModelFileError(path, f"{words}, expected 0 ≤ free_thresh ≤ occupied_thresh ≤ 1")
+    negate = found.text("negate", "0").lower()
+    if negate not in _TRUTH:
+        raise found.error("negate", f"negate is {shown(negate)}, expected 0 or 1")
+    x, y, yaw = (found.to_number(part, "origin") for part in origin)
+    return MapDescription(found.text("image"), resolution, (x, y, yaw), _TRUTH[negate], occupied, free, mode)
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The values of a file by key, as texts and numbers; its errors name their lines."""
+
+    path: Path
+    values: dict[str, Value]
+
+    def error(self, key: str, message: str) -> ModelFileError:
+        return ModelFileError(self.path, message, self.values[key][1] if key in self.values else None)
+
+    def text(self, key: str, default: str = "") -> str:
+        text = self.values[key][0] if key in self.values else default
+        if not isinstance(text, str):
+            raise self.error(key, f"{key} is {text!r}, expected one word or name")
+        return text
+
+    def number(self, key: str, default: str = "") -> float:
+        return self.to_number(self.text(key, default), key)
+
+    def to_number(self, text: str, key: str) -> float:
+        value = float(text) if len(text) < 400 and _NUMBER.match(text) else float("nan")
+        if not isfinite(value) or abs(value) > 1e9:
+            raise self.error(key, f"{key}: {shown(text)} found, expected a number")
+        return value
 
 
 def _read_values(text: str, path: Path) -> dict[str, Value]:
@@ -117,32 +142,3 @@ def _without_comment(line: str) -> str:
 
 def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
-
-
-def _text(value: Value, key: str, path: Path) -> str:
-    text, line = value
-    if not isinstance(text, str):
-        raise ModelFileError(path, f"{key} is {text!r}, expected one word or name", line)
-    return text
-
-
-def _number(found: dict[str, Value], key: str, default: float, path: Path) -> float:
-    if key not in found:
-        return default
-    return _to_number(_text(found[key], key, path), key, found[key][1], path)
-
-
-def _to_number(text: str, key: str, line: int, path: Path) -> float:
-    value = float(text) if len(text) < 400 and _NUMBER.match(text) else float("nan")
-    if not isfinite(value) or abs(value) > 1e9:
-        raise ModelFileError(path, f"{key}: {shown(text)} found, expected a number", line)
-    return value
-
-
-def _negate(found: dict[str, Value], path: Path) -> bool:
-    if "negate" not in found:
-        return False
-    text = _text(found["negate"], "negate", path).lower()
-    if text not in _TRUTH:
-        raise ModelFileError(path, f"negate is {shown(text)}, expected 0 or 1", found["negate"][1])
-    return _TRUTH[text]

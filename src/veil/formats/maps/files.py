@@ -1,10 +1,10 @@
 """`veil.from_map`: a map of ROS's map_server as a grid world whose cells are free, with zones, goals and starts in metres."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import scipy.ndimage as ndimage
@@ -34,26 +34,6 @@ class _Map:
     sizes: Sizes
     frame: Frame
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """How pixels make cells: see `from_map`."""
-
-    cell_size: float | None = None
-    min_free: float = 0.5
-    max_occupied: float = 0.0
-    folder: Path | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Places:
-    """The places that are given: see `from_map`."""
-
-    starts: Iterable[Place] | Mapping[Place, float] | Place | None
-    goals: Mapping[Place, float]
-    secrets: Iterable[Place] | Place
-    absorbing: Iterable[Place] | Place
 
 
 def from_map(
@@ -102,10 +82,8 @@ def from_map(
     **Raises:** `ModelFileError` if a file cannot be read; `InputError` listing every defect; `TooLargeError` if there are too
     many cells; `MissingExtraError`.
     """
-    rule = _Rule(cell_size, min_free, max_occupied)
-    places = _Places(starts, {} if goals is None else goals, secrets, absorbing)
-    rest = {"goals_pay_last": goals_pay_last, "readings": readings, "slip": slip, "stay": stay, "discount": discount}
-    return _read_world(Path(path), rule, places, zones or {}, zone_image, rest | {"sensors": sensors})[0]
+    given = {name: value for name, value in locals().items() if name != "path"}
+    return _read_world(Path(path), None, **given)[0]
 
 
 def read_map(path: Path, *, folder: Path | None = None, **options: object) -> Imported:
@@ -114,70 +92,77 @@ def read_map(path: Path, *, folder: Path | None = None, **options: object) -> Im
     **Arguments:** `folder`: where its images must lie, and to which paths among the options are relative; None: anywhere, and
     the working folder.
     """
-    given = {name: str(value) for name, value in options.items()}
-    places = {name: read_places(given.get(name, ""), name) for name in ("starts", "secrets", "absorbing")}
-    numbers = {
-        name: _to_number(given[name], name)
-        for name in ("cell_size", "min_free", "max_occupied", "slip")
-        if name in given
+    place = folder or Path()
+    readers: dict[str, Callable[[str], object]] = {
+        "starts": lambda text: read_places(text, "starts") or None,
+        "goals": read_rewards,
+        "secrets": lambda text: read_places(text, "secrets"),
+        "absorbing": lambda text: read_places(text, "absorbing"),
+        "zones": lambda text: read_zones(text, place),
+        "zone_image": place.joinpath,
     }
-    rest = {"slip": numbers.pop("slip")} if "slip" in numbers else {}
-    rest |= {name: _to_truth(given[name], name) for name in ("stay", "goals_pay_last") if name in given}
-    world, notes = _read_world(
-        path,
-        _Rule(**numbers, folder=folder),
-        _Places(places["starts"] or None, read_rewards(given.get("goals", "")), places["secrets"], places["absorbing"]),
-        read_zones(given["zones"], folder or Path()) if "zones" in given else {},
-        (folder or Path()) / given["zone_image"] if "zone_image" in given else None,
-        rest,
-    )
+    readers |= {name: lambda text, name=name: _to_truth(text, name) for name in ("stay", "goals_pay_last")}
+    given: dict[str, Any] = {
+        name: readers[name](str(value)) if name in readers else _to_number(str(value), name)
+        for name, value in options.items()
+    }
+    world, notes = _read_world(path, folder, **given)
     secret = LastState([world.state(*cell) for cell in world.secrets]) if world.secrets else None
     return replace(grid_model(world), source=path.name, kind="map", notes=notes, secret=secret)
 
 
 def _read_world(
     path: Path,
-    rule: _Rule,
-    places: _Places,
-    zones: Mapping[str, Zone] | str | Path,
-    zone_image: str | Path | None,
-    rest: Mapping[str, object],
+    folder: Path | None,
+    *,
+    cell_size: float | None = None,
+    min_free: float = 0.5,
+    max_occupied: float = 0.0,
+    starts: object = None,
+    goals: Mapping[Place, float] | None = None,
+    secrets: object = (),
+    absorbing: object = (),
+    zones: Mapping[str, Zone] | str | Path | None = None,
+    zone_image: str | Path | None = None,
+    **rest: Any,
 ) -> tuple[GridWorld, tuple[str, ...]]:
-    """The world of a map and notes on it; `rest`: arguments of `GridWorld`."""
+    """The world of a map and notes on it; arguments as for `from_map`, and the folder in which its images must lie."""
     defects = Defects(str(path))
-    found = _read_cells(path, rule, defects)
+    found = _read_cells(path, folder, cell_size, min_free, max_occupied, defects)
     for image in (zones, zone_image):
         if isinstance(image, (str, Path)):
-            check_inside(Path(image), rule.folder)
-    masks = zone_masks(zones, zone_image, found.sizes, found.frame, defects.under("zones"))
-    starts = _chances(places.starts, found, masks, defects.under("starts"))
-    reached = _connected(found, starts, defects)
+            check_inside(Path(image), folder)
+    masks = zone_masks(zones or {}, zone_image, found.sizes, found.frame, defects.under("zones"))
+    begin = _chances(starts, found, masks, defects.under("starts"))
+    reached = _connected(found, begin, defects)
     notes = reached.notes
-    if starts is None:
+    if begin is None:
         cells = _listed(reached.free)
-        starts = dict.fromkeys(cells, 1 / len(cells))
+        begin = dict.fromkeys(cells, 1 / len(cells))
         notes = (*notes, f"no start is given: each of {len(cells):,} cells is equally likely")
-    goals = _rewards(places.goals, reached, masks, defects.under("goals"))
-    secrets = _all_cells(places.secrets, reached, masks, "secret", defects.under("secrets"))
-    absorbing = _all_cells(places.absorbing, reached, masks, "absorbing cell", defects.under("absorbing"))
+    paid = _rewards({} if goals is None else goals, reached, masks, defects.under("goals"))
+    secret = _all_cells(secrets, reached, masks, "secret", defects.under("secrets"))
+    ends = _all_cells(absorbing, reached, masks, "absorbing cell", defects.under("absorbing"))
     defects.raise_if_any()
     world = GridWorld(
         *reached.free.shape,
         walls=_listed(~reached.free),
-        starts=starts,
-        goals=goals,
-        secrets=secrets,
-        absorbing=absorbing,
+        starts=begin,
+        goals=paid,
+        secrets=secret,
+        absorbing=ends,
         zones={name: _listed(cells & reached.free) for name, cells in masks.items()},
         frame=found.frame,
-        **rest,  # pyright: ignore[reportArgumentType]
+        **rest,
     )
     return world, notes
 
 
-def _read_cells(path: Path, rule: _Rule, defects: Defects) -> _Map:
-    about, size = read_description(path), rule.cell_size
-    for name, share in (("min_free", rule.min_free), ("max_occupied", rule.max_occupied)):
+def _read_cells(
+    path: Path, folder: Path | None, size: float | None, min_free: float, max_occupied: float, defects: Defects
+) -> _Map:
+    about = read_description(path)
+    for name, share in (("min_free", min_free), ("max_occupied", max_occupied)):
         if not is_number(share) or not 0 <= share <= 1:
             defects.add(f"{name} is {share!r}, expected a share from 0 to 1", name)
     if size is not None and (not is_number(size) or not about.resolution / 2 <= size <= 1e9):
@@ -186,7 +171,7 @@ def _read_cells(path: Path, rule: _Rule, defects: Defects) -> _Map:
         )
     defects.raise_if_any()
     factor = 1 if size is None else max(1, round(size / about.resolution))
-    check_inside(path.parent / about.image, rule.folder)
+    check_inside(path.parent / about.image, folder)
     image = read_image(path.parent / about.image)
     values = occupancy(image, about)
     rows, columns = (-(-pixels // factor) for pixels in values.shape)
@@ -196,7 +181,7 @@ def _read_cells(path: Path, rule: _Rule, defects: Defects) -> _Map:
             f"{path}: the map has {rows:,} × {columns:,} cells of {factor * about.resolution:g} m, expected at most"
             f" {MOST_CELLS:,} cells: give cell_size, such as cell_size={enough:g}"
         )
-    free = free_cells(values, factor, rule.min_free, rule.max_occupied)
+    free = free_cells(values, factor, min_free, max_occupied)
     if not free.any():
         raise InputError(str(path), [_nothing_free(values, about, factor)])
     frame = Frame(factor * about.resolution, about.origin[:2], about.origin[2])

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from ...common.errors import MissingExtraError, ModelFileError
-from ...common.files import reason
+from ...common.files import read_whole, reason
 
 MOST_PIXELS = 2**24
 _MOST_PLAIN = 2**21  # pixels written as decimal numbers, which take far more memory
@@ -82,28 +82,26 @@ def _read_pgm(path: Path) -> Float[np.ndarray, "rows columns"]:
     """The shades of a PGM file: plain (P2) or binary (P5), of 8 or 16 bits."""
     _check_file(path)
     try:
-        with path.open("rb") as file:
-            start = file.read(_LONGEST_HEADER)
-            header = _HEADER.match(start)
-            if header is None:
-                raise ModelFileError(
-                    path, f"it begins with {start[:20]!r}, expected P5 or P2, width, height and largest value"
-                )
-            columns, rows, most = (int(header[number]) for number in (2, 3, 4))
-            _check_size(path, columns, rows)
-            if not 0 < most < 2**16:
-                raise ModelFileError(path, f"its largest value is {most}, expected one from 1 to 65535")
-            file.seek(header.end())
-            if header[1] == b"P5":
-                wide = 2 if most > 255 else 1
-                content = file.read(rows * columns * wide)
-                values = np.frombuffer(content, dtype=">u2" if wide == 2 else np.uint8, count=len(content) // wide)
-            else:
-                if rows * columns > _MOST_PLAIN:
-                    raise ModelFileError(path, f"it is a plain PGM of more than {_MOST_PLAIN:,} pixels: save it as P5")
-                values = _plain_values(file.read(8 * rows * columns + _LONGEST_HEADER), path)
+        content = read_whole(path, _MOST_BYTES)
     except OSError as error:
         raise ModelFileError(path, f"it cannot be read: {reason(error)}") from None
+    header = _HEADER.match(content)
+    if header is None:
+        raise ModelFileError(
+            path, f"it begins with {content[:20]!r}, expected P5 or P2, width, height and largest value"
+        )
+    columns, rows, most = (int(header[number]) for number in (2, 3, 4))
+    _check_size(path, columns, rows)
+    if not 0 < most < 2**16:
+        raise ModelFileError(path, f"its largest value is {most}, expected one from 1 to 65535")
+    body, wide = content[header.end() :], 2 if most > 255 else 1
+    if header[1] == b"P5":
+        count = min(rows * columns, len(body) // wide)
+        values = np.frombuffer(body, dtype=">u2" if wide == 2 else np.uint8, count=count)
+    elif rows * columns > _MOST_PLAIN:
+        raise ModelFileError(path, f"it is a plain PGM of more than {_MOST_PLAIN:,} pixels: save it as P5")
+    else:
+        values = _plain_values(body[: 8 * rows * columns + _LONGEST_HEADER], path)
     if len(values) < rows * columns:
         raise ModelFileError(
             path, f"it has {len(values):,} pixels, expected {columns:,} × {rows:,} = {rows * columns:,}"

@@ -9,7 +9,8 @@ import io
 import json
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import singledispatch
 from pathlib import Path
 from typing import Annotated, cast
@@ -26,7 +27,7 @@ from ...policy.tabular import TablePolicy
 from ...policy.tabulated import packed_table
 from ...problem.problem import Problem
 from ..documents import Part, json_text, published, refuse_document
-from ..text import is_whole, read_text, shown, to_number, write_file
+from ..text import is_whole, read_rows, read_text, shown, to_number, write_file
 from .history import HistoryHeader, history_of_tables, named_history
 from .tables import FORM, MOST_NUMBERS, Header, NamedTable, Row, named_tables, policy_of_tables
 
@@ -113,7 +114,7 @@ def policy_from_json(path: str | Path, problem: Problem | None = None) -> Policy
     **Raises:** `PolicyFileError` naming the line; `InputError` naming each entry that is wrong, and each row that is missing,
     unknown or not a distribution.
     """
-    document = _object(_text(path), path)
+    document = _object(path)
     tables = document.pop("tables", None)
     header = _header(document, path)
     try:
@@ -178,47 +179,39 @@ def policy_from_csv(path: str | Path, problem: Problem | None = None) -> Policy:
 
     **Raises:** as `policy_from_json`.
     """
-    text = _text(path)
+    with _of_policies():
+        text = read_text(path, MOST_BYTES)
     header, skipped = None, 0
     if text.startswith("#"):
         comment, _, text = text.partition("\n")
-        header, skipped = _header(_object(comment[1:], path), path), 1
+        header, skipped = _header(_object(path, comment[1:]), path), 1
     return _policy(header, _csv_rows(text, path, skipped), problem, path)
 
 
 def _csv_rows(text: str, path: str | Path, skipped: int) -> list[Row]:
     """The rows of the lines, those of one time and name together; the place of a row is its first line."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: dict[tuple[int | None, str], Row] = {}
     found: dict[tuple[int | None, str], dict[str, float]] = {}
-    try:
-        columns = next(reader, [])
+    with _of_policies():
+        lines = read_rows(path, text, skipped + 1)
+        _, columns = next(lines)
         if sorted(columns) != sorted(_COLUMNS):
-            raise PolicyFileError(
-                f"{path}, line {skipped + 1}: columns {', '.join(columns)[:80]!r} found, expected {','.join(_COLUMNS)}"
-            )
-        order = [columns.index(name) for name in _COLUMNS]
-        for cells in reader:
-            place = f"line {reader.line_num + skipped}"
-            if not cells:
-                continue
-            if len(cells) != len(_COLUMNS):
-                raise PolicyFileError(f"{path}, {place}: {len(cells)} cells found, expected {len(_COLUMNS)}")
-            time, name, action, probability = (cells[number] for number in order)
+            listed = ", ".join(columns)[:80]
+            raise ModelFileError(path, f"columns {listed!r} found, expected {','.join(_COLUMNS)}", skipped + 1)
+        for line, cells in lines:
+            time, name, action, probability = (cells[columns.index(column)] for column in _COLUMNS)
             name, action = csv_name(name), csv_name(action)
             if time and not (is_whole(time) and len(time) < 10):
-                raise PolicyFileError(f"{path}, {place}: time {shown(time)} found, expected a whole number or nothing")
+                raise ModelFileError(path, f"time {shown(time)} found, expected a whole number or nothing", line)
             value = to_number(probability)
             if value is None:
-                raise PolicyFileError(f"{path}, {place}: {shown(probability)} found, expected a probability")
+                raise ModelFileError(path, f"{shown(probability)} found, expected a probability", line)
             key = (int(time) if time else None, name)
             row = found.setdefault(key, {})
             if action in row:
-                raise PolicyFileError(f"{path}, {place}: action {action!r} of row {name!r} is given again")
+                raise ModelFileError(path, f"action {action!r} of row {name!r} is given again", line)
             row[action] = value
-            rows.setdefault(key, Row(place, key[0], name, row))
-    except csv.Error as error:
-        raise PolicyFileError(f"{path}, line {reader.line_num + skipped}: {error}") from None
+            rows.setdefault(key, Row(f"line {line}", key[0], name, row))
     return list(rows.values())
 
 
@@ -255,22 +248,22 @@ def _rows(table: NamedTable, header: dict[str, object]) -> list[tuple[str, dict[
     ]
 
 
+@contextmanager
+def _of_policies() -> Iterator[None]:
+    """Faults of files as faults of policies."""
+    try:
+        yield
+    except ModelFileError as error:
+        raise PolicyFileError(str(error)) from None
+
+
 def _write(path: str | Path, text: str) -> None:
-    try:
+    with _of_policies():
         write_file(path, text)
-    except ModelFileError as error:
-        raise PolicyFileError(str(error)) from None
 
 
-def _text(path: str | Path) -> str:
-    try:
-        return read_text(path, MOST_BYTES)
-    except ModelFileError as error:
-        raise PolicyFileError(str(error)) from None
-
-
-def _object(text: str, path: str | Path) -> dict[str, object]:
-    """The JSON object in a text; a key that is there twice is refused, since which of them was meant is not known."""
+def _object(path: str | Path, text: str | None = None) -> dict[str, object]:
+    """The JSON object in a file, or in a text of it; a key that is there twice is refused."""
 
     def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
@@ -281,7 +274,8 @@ def _object(text: str, path: str | Path) -> dict[str, object]:
         return found
 
     try:
-        document = parse_json(text, once)
+        with _of_policies():
+            document = parse_json(read_text(path, MOST_BYTES) if text is None else text, once)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise PolicyFileError(f"{path}, {where}: this is not JSON: {error.msg}") from None

@@ -80,13 +80,16 @@ class Reader:
                 raise self.tokens.error(f"{shown(word)} found, expected the beginning of a statement: one of {known}")
         return self._body("the end of the file")
 
-    def _read_preamble(self, word: str) -> None:
-        line = self.tokens.line
+    def _once(self, word: str) -> None:
+        """Note a statement that may be there once, before all T, O and R."""
         if word in self._seen:
             raise self.tokens.error(f"{word!r} is given again, expected once: it was given in line {self._seen[word]}")
         if self._parsed is not None:
             raise self.tokens.error(f"{word!r} comes after the first T, O or R, expected before them")
-        self._seen[word] = line
+        self._seen[word] = self.tokens.line
+
+    def _read_preamble(self, word: str) -> None:
+        self._once(word)
         self.tokens.expect(":", word)
         if word == "discount":
             self._discount = self.tokens.number("a discount in [0, 1]")
@@ -126,15 +129,9 @@ class Reader:
         return word in _STATEMENTS and (following == ":" or (word == "start" and following in ("include", "exclude")))
 
     def _read_start(self) -> None:
-        if "start" in self._seen:
-            raise self.tokens.error(
-                f"'start' is given again, expected once: it was given in line {self._seen['start']}"
-            )
-        if self._parsed is not None:
-            raise self.tokens.error("'start' comes after the first T, O or R, expected before them")
+        self._once("start")
         if "states" not in self._sizes:
             raise self.tokens.error("'start' comes before 'states', expected after it")
-        self._seen["start"] = self.tokens.line
         states = self._sizes["states"]
         word = self.tokens.take()
         if word in ("include", "exclude"):
@@ -187,9 +184,8 @@ class Reader:
             return self._parsed
         missing = [word for word in ("states", "actions") if word not in self._sizes]
         if missing:
-            raise self.tokens.error(
-                f"{before} comes before {missing[0]!r}, expected the sizes first: '{missing[0]}: 5'"
-            )
+            words = f"{before} comes before {missing[0]!r}, expected the sizes first: '{missing[0]}: 5'"
+            raise self.tokens.error(words)
         states, actions = self._sizes["states"], self._sizes["actions"]
         observations = self._sizes.get("observations")
         if states.size * actions.size > self._limit:
@@ -206,19 +202,11 @@ class Reader:
         if self._start is None:
             self.notes.append("no start is given: all states are assumed to be equally likely")
         start = np.full(states.size, 1 / states.size) if self._start is None else self._start
-        self._parsed = Parsed(
-            states,
-            actions,
-            observations,
-            start,
-            Entries((actions.size, states.size, states.size), self._limit, self.tokens),
-            None
-            if observations is None
-            else Entries((actions.size, states.size, num_observations), self._limit, self.tokens),
-            Rewards((actions.size, states.size, states.size, max(num_observations, 1)), self._sign),
-            self._discount,
-            self.notes,
-        )
+        pairs = (actions.size, states.size)
+        moves = Entries((*pairs, states.size), self._limit, self.tokens)
+        shows = None if observations is None else Entries((*pairs, num_observations), self._limit, self.tokens)
+        rewards = Rewards((*pairs, states.size, max(num_observations, 1)), self._sign)
+        self._parsed = Parsed(states, actions, observations, start, moves, shows, rewards, self._discount, self.notes)
         return self._parsed
 
     def _read_entry(self, word: str) -> None:
@@ -227,14 +215,12 @@ class Reader:
         self.tokens.expect(":", word)
         if word == "R":
             self._read_reward(parsed, line)
-        elif word == "O" and parsed.observations is None:
-            raise self.tokens.error("'O' found but no observations are declared, expected 'observations: …' before it")
-        elif word == "O":
-            assert parsed.emissions is not None
-            assert parsed.observations is not None
-            self._read_probabilities("O", parsed, parsed.emissions, parsed.observations, line)
-        else:
+        elif word == "T":
             self._read_probabilities("T", parsed, parsed.transitions, parsed.states, line)
+        elif parsed.emissions is None or parsed.observations is None:
+            raise self.tokens.error("'O' found but no observations are declared, expected 'observations: …' before it")
+        else:
+            self._read_probabilities("O", parsed, parsed.emissions, parsed.observations, line)
 
     def _read_probabilities(self, word: str, parsed: Parsed, entries: Entries, columns: Names, line: int) -> None:
         action = self._choice(parsed.actions)
@@ -246,7 +232,7 @@ class Reader:
                 column, depth = self._choice(columns), 3
         if depth == 3:
             value = self.tokens.number("a probability in [0, 1]")
-            self._check_probability(value)
+            self._check_probabilities(value)
             entries.put(action, row, column, value, line)
             return
         token = self.tokens.peek()
@@ -336,12 +322,8 @@ class Reader:
         more = ", …" if names.names is not None and names.size > 6 else ""
         raise self.tokens.error(f"{shown(token)} found, expected a {names.kind}{alternatives}: known are {known}{more}")
 
-    def _check_probability(self, value: float) -> None:
-        if not 0 <= value <= 1 + max(self._rescale, SUM_TOLERANCE):
-            raise self.tokens.error(f"{value:g} found, expected a probability in [0, 1]")
-
-    def _check_probabilities(self, values: np.ndarray) -> None:
-        wrong = (values < 0) | (values > 1 + max(self._rescale, SUM_TOLERANCE))
-        if wrong.any():
-            value = float(values[wrong][0])
-            raise self.tokens.error(f"{value:g} found among these numbers, expected probabilities in [0, 1]")
+    def _check_probabilities(self, values: float | np.ndarray) -> None:
+        array = np.atleast_1d(values)
+        wrong = array[(array < 0) | (array > 1 + max(self._rescale, SUM_TOLERANCE))]
+        if len(wrong):
+            raise self.tokens.error(f"{wrong[0]:g} found, expected a probability in [0, 1]")

@@ -1,7 +1,7 @@
 """The process in which Storm parses and builds a program: it has limits, and may crash without harm to the one that asked.
 
 Started by `veil.formats.prism.process` as a script, with a request in JSON on standard input: the module path, the program,
-the folder for the answer, the constants and the limits. The answer is `model.npz`, or `error.json`.
+the folder for the answer, the constants and the limits. The answer is `model.json`, or `error.json`.
 """
 
 import json
@@ -42,7 +42,7 @@ def _limit(memory_bytes: int, seconds: float) -> None:
 
 
 def _build(request: dict[str, Any], folder: Path) -> list[str] | None:
-    """Write the model's arrays, or return the kind and words of what is wrong."""
+    """Write what was built, or return the kind and words of what is wrong."""
     try:
         import stormpy  # pyright: ignore[reportMissingImports]: an extra that not everybody has
     except ImportError:
@@ -62,14 +62,10 @@ def _build(request: dict[str, Any], folder: Path) -> list[str] | None:
         built = stormpy.build_model(program, options=options)
     except (RuntimeError, ValueError, TypeError, stormpy.exceptions.StormError) as error:
         return [STORM, str(error)]
-    import numpy as np
+    from veil.formats.prism.built import exported
 
-    from veil.formats.prism.flat import flat
-
-    found = flat(built)
-    facts = np.array(json.dumps(found.facts))
-    np.savez(folder / "part.npz", facts=facts, **found.arrays)  # pyright: ignore[reportArgumentType]
-    (folder / "part.npz").replace(folder / "model.npz")
+    (folder / "part.json").write_text(json.dumps(vars(exported(built))), encoding="utf-8")
+    (folder / "part.json").replace(folder / "model.json")
     return None
 
 

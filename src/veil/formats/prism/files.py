@@ -10,12 +10,11 @@ import numpy as np
 from ...common.checks import is_number
 from ...common.errors import InputError
 from ...problem.secrets.initial_state import InitialState
-from ..choices import UNLABELLED, Choices, model_of, observer_of
+from ..drn.files import parse_drn
 from ..imported import Imported
-from ..rows import rescaled
 from ..text import joined_values, read_text, value_text
+from .built import Built, Storm, exported
 from .dialect import Marked, read_marks
-from .flat import Flat, Storm, flat
 from .process import build
 
 MOST_BYTES = 2**24
@@ -42,7 +41,7 @@ def from_prism(
     reward structure to use, if there are several; `discount`; `time_limit` in seconds and `memory_limit` in GiB of the
     process in which Storm runs.
 
-    Cost: half a second to start that process, that of Storm, and some 3 microseconds for each transition.
+    Cost: half a second to start that process, that of Storm, and a few microseconds for each transition.
 
     **Raises:** `MissingExtraError` without stormpy; `ModelFileError` if Storm refuses the program, for example because an
     update leaves the range of its variable, or crashes; `TooLargeError` at a limit; `InputError`.
@@ -77,47 +76,21 @@ def from_stormpy(
 
     **Arguments** and **Raises:** as for `from_prism`.
     """
-    return _imported(flat(built), source, reward_model, discount)
+    return _imported(exported(built), source, reward_model, discount)
 
 
-def _imported(found: Flat, source: str, reward_model: str | None, discount: float) -> Imported:
-    kind = found.facts["kind"]
-    if kind not in _KINDS:
-        raise InputError(source, [f"it is a {kind}, expected one of {', '.join(_KINDS)}: time must be discrete"])
-    valuations = found.named("variables")
-    model, notes = model_of(_choices(found, source), valuations, discount, reward_model, source)
-    observer = None
-    if kind == "POMDP":
-        observer = observer_of(found.arrays["observation"], _observation_names(found))
-    labels = {name: mask for name, mask in sorted(found.named("labels").items()) if name != "init" and mask.any()}
-    return Imported(model, observer, source, f"{kind} of Storm", tuple(notes), valuations, labels)
-
-
-def _choices(found: Flat, source: str) -> Choices:
-    arrays, names = found.arrays, [name or UNLABELLED for name in found.facts["label_names"]]
-    rows = rescaled(arrays["step_choice"], arrays["step_value"], len(arrays["owner"]), 0.0)
-    if rows.wrong.any():
-        row = int(np.flatnonzero(rows.wrong)[0])
-        where = f"the choice {names[arrays['label'][row]]!r} of state {arrays['owner'][row]}"
-        raise InputError(source, [f"{where} sums to {rows.sums[row]:.12g}, expected 1"])
-    return Choices(
-        found.facts["num_states"],
-        arrays["owner"],
-        arrays["label"],
-        names,
-        arrays["step_choice"],
-        arrays["step_target"],
-        rows.values,
-        arrays["starts"],
-        found.named("state_rewards"),
-        found.named("choice_rewards"),
+def _imported(found: Built, source: str, reward_model: str | None, discount: float) -> Imported:
+    if found.kind not in _KINDS:
+        raise InputError(source, [f"it is a {found.kind}, expected one of {', '.join(_KINDS)}: time must be discrete"])
+    valuations = {name: np.array(values) for name, values in found.variables.items()}
+    read = parse_drn(
+        found.drn, source, reward_model=reward_model, discount=discount, rescale=0.0, valuations=valuations
     )
-
-
-def _observation_names(found: Flat) -> list[str] | None:
-    """The values of the observables as names, if Storm kept them and they differ."""
-    names = joined_values(found.facts["observation_values"] or {}, ", ")
-    return names if names and len(set(names)) == len(names) else None
+    names, observer = joined_values(found.observations or {}, ", "), read.observer
+    if observer is not None and names and len(set(names)) == len(names):
+        observer = observer.replace(observation_names=names)
+    labels = dict(sorted(read.labels.items()))
+    return replace(read, observer=observer, source=source, kind=f"{found.kind} of Storm", labels=labels)
 
 
 def _constants_text(constants: Mapping[str, bool | float | str] | str | None) -> str:

@@ -8,19 +8,17 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
 from ...common.errors import MissingExtraError, ModelFileError, TooLargeError
 from ...common.files import reason
 from . import child
-from .flat import Flat
+from .built import Built
 
 _REMEDY = "use fewer states, with smaller ranges or constants, or raise {name} of veil.from_prism, now {value}"
 _NEEDED = "PRISM programs need stormpy, which is not installed: pip install 'veil[prism]'"
 _LONGEST = 300  # characters of a message of Storm
 
 
-def build(path: str | Path, text: str, constants: str, time_limit: float, memory_limit: float) -> Flat:
+def build(path: str | Path, text: str, constants: str, time_limit: float, memory_limit: float) -> Built:
     """What Storm builds of a program.
 
     **Arguments:** `path`: the name of the program, for messages; `text`: the program; `constants`: `"N=4,M=2"`;
@@ -38,7 +36,7 @@ def build(path: str | Path, text: str, constants: str, time_limit: float, memory
         raise _too_large(path, f"{time_limit:g} s", "time_limit", time_limit) from None
     except OSError as error:
         raise ModelFileError(path, f"it cannot be passed to Storm: {reason(error)}") from None
-    if isinstance(found, Flat):
+    if isinstance(found, Built):
         return found
     kind, words = found
     if kind == child.MEMORY:
@@ -55,7 +53,7 @@ def build(path: str | Path, text: str, constants: str, time_limit: float, memory
 
 def _answer(
     folder: Path, path: str | Path, text: str, constants: str, time_limit: float, memory_limit: float
-) -> Flat | tuple[str, str]:
+) -> Built | tuple[str, str]:
     """The model, or the kind and words of what is wrong."""
     program = folder / "program.prism"
     program.write_text(text, encoding="utf-8")
@@ -75,9 +73,8 @@ def _answer(
         timeout=time_limit,
         check=False,
     ).returncode
-    if (folder / "model.npz").exists():
-        with np.load(folder / "model.npz", allow_pickle=False) as arrays:
-            return Flat(json.loads(str(arrays["facts"])), {name: arrays[name] for name in arrays if name != "facts"})
+    if (folder / "model.json").exists():
+        return Built(**json.loads((folder / "model.json").read_text(encoding="utf-8")))
     if not (folder / "error.json").exists():
         return _death(code)
     kind, words = json.loads((folder / "error.json").read_text(encoding="utf-8"))

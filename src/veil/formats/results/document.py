@@ -4,13 +4,15 @@ Each part is declared once, with the class whose attributes its entries are: `en
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, reduce
 from importlib.metadata import version
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
-from pydantic import Field
+from pydantic import Field, create_model
 from pydantic.json_schema import JsonSchemaValue
 
 from ...measure.constrained import ConstraintValue
@@ -197,17 +199,44 @@ _DECLARED = (OpacityPart, ConstraintPart, PairPart, ClassPart, PlanPart, AnswerP
 _PARTS: dict[type, type[Part]] = {part.of: part for part in _DECLARED}
 
 
-def encoded(value: Opacity | ConstraintValue | PairValue | Solution) -> dict[str, Any]:
-    """A value as a JSON document: the attributes that its part names. Of a solution: without history, policy and proof."""
-    return {name: _encoded(getattr(value, name)) for name in _PARTS[type(value)].model_fields}
+def encoded(value: Any, *without: str) -> dict[str, Any]:
+    """A value as a JSON document: the attributes that its part names, or all of a class that has no part but those left out.
+
+    Of a solution: without history, policy and proof.
+    """
+    part = _PARTS.get(type(value))
+    names = (field.name for field in fields(value)) if part is None else part.model_fields
+    return {name: _encoded(getattr(value, name)) for name in names if name not in without}
 
 
 def _encoded(value: Any) -> object:
-    if type(value) in _PARTS:
+    if is_dataclass(value):
         return encoded(value)
     if isinstance(value, tuple):
         return [_encoded(one) for one in value]
     return plain(value.name if isinstance(value, Enum) else value)
+
+
+def schema_of(kind: type, form: str, *without: str) -> JsonSchemaValue:
+    """The JSON schema (draft 2020-12) of the document of a class, `{"format": form} | encoded(value, *without)`."""
+    return published(form, _part_of(kind, {"format": (Literal[form], ...)}, *without).model_json_schema())
+
+
+def _part_of(kind: type, more: Mapping[str, Any], *without: str) -> type[Part]:
+    keys: dict[str, Any] = {one.name: (_form(one.type), ...) for one in fields(kind) if one.name not in without}
+    return create_model(kind.__name__, __base__=Part, __doc__=kind.__doc__, **more, **keys)
+
+
+def _form(hint: Any) -> Any:
+    """How a document gives values of a type."""
+    if hint is float:
+        return Number
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _PARTS.get(hint) or _part_of(hint, {})
+    origin, inner = get_origin(hint), tuple(map(_form, get_args(hint)))
+    if origin is tuple:
+        return list[inner[0]] if Ellipsis in inner else tuple[inner]
+    return reduce(or_, inner) if origin is UnionType else hint
 
 
 def decoded(part: Part, **more: object) -> Any:

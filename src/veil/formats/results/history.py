@@ -4,9 +4,10 @@ import csv
 import io
 from pathlib import Path
 
-from ...common.errors import InputError
-from ...common.files import read_whole
+from ...common.errors import InputError, ModelFileError
+from ...common.files import LARGEST_FILE
 from ...planning.solution import History
+from ..text import read_rows, read_text
 
 COLUMNS = ("iteration", "opacity_bits", "expected_return", "multiplier", "step", "seconds")
 
@@ -26,20 +27,17 @@ def history_csv(history: History) -> bytes:
 
 def read_history(path: Path) -> History:
     """The history that `history_csv` wrote; raises `InputError` naming the line."""
-    try:
-        lines = read_whole(path).decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), [f"it cannot be read: {error}"]) from None
-    columns = lines[0].split(",") if lines else []
-    if tuple(columns[: len(COLUMNS)]) != COLUMNS:
-        raise InputError(str(path), [f"line 1: expected the columns {','.join(COLUMNS)}"])
     rows = []
-    for number, line in enumerate(lines[1:], 2):
-        cells = line.split(",")
-        try:
-            rows.append(tuple(map(float, cells)))
-        except ValueError as error:
-            raise InputError(str(path), [f"line {number}: {error}"]) from None
-        if len(cells) != len(columns):
-            raise InputError(str(path), [f"line {number}: {len(cells)} cells found, expected {len(columns)}"])
+    try:
+        lines = read_rows(path, read_text(path, LARGEST_FILE))
+        _, columns = next(lines)
+        if tuple(columns[: len(COLUMNS)]) != COLUMNS:
+            raise ModelFileError(path, f"expected the columns {','.join(COLUMNS)}", 1)
+        for line, cells in lines:
+            try:
+                rows.append(tuple(map(float, cells)))
+            except ValueError as error:
+                raise ModelFileError(path, str(error), line) from None
+    except ModelFileError as error:
+        raise InputError(str(path), [f"line {error.line}: {error.message}" if error.line else error.message]) from None
     return History.of(rows)

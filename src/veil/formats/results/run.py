@@ -6,10 +6,9 @@ from typing import Any
 
 from ...common.errors import VeilError
 from ...common.signals import interrupts_wait
-from ...planning.given import given_solution
 from ...planning.methods import METHODS
 from ...planning.solution import Solution, Status
-from ...planning.solve import solve
+from ...planning.solve import given_solution, solve
 from ...policy.policy import Policy
 from ...problem.problem import Problem
 from .document import ResultDocument

@@ -1,8 +1,7 @@
-"""The line of every key and entry of a TOML text, which the parser of the standard library does not tell."""
+"""Where every key and entry of a TOML text stands, which the parser of the standard library does not tell."""
 
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...common.errors import Place
@@ -19,31 +18,23 @@ _TOKEN = re.compile(
 )
 
 
-def key_lines(text: str) -> Iterator[tuple[Place, int]]:
-    """The place of every key and list entry with its line, in the order of the text, which must be valid TOML.
-
-    Cost: one pass over the text, no further than the caller goes on asking.
-    """
-    return _Scan(text).statements()
-
-
 @dataclass(frozen=True)
 class Spans:
     """Where the parts of a text stand, as offsets of characters.
 
-    **Attributes:** `values`: for each key with a value where the key begins, where its value begins and ends; `tables`: for
-    each header where it begins and ends, in the order of the text.
+    **Attributes:** `begins`: where each key, table and list entry is first named; `values`: for each key with a value where the
+    key begins, where its value begins and ends; `tables`: for each header where it begins and ends, in the order of the text.
     """
 
+    begins: dict[Place, int] = field(default_factory=dict[Place, int])
     values: dict[Place, tuple[int, int, int]] = field(default_factory=dict[Place, tuple[int, int, int]])
     tables: dict[Place, tuple[int, int]] = field(default_factory=dict[Place, tuple[int, int]])
 
 
 def spans(text: str) -> Spans:
-    """The place of every key, value and header of a text, which must be valid TOML."""
+    """The place of every key, value and header of a text, which must be valid TOML. Cost: one pass over the text."""
     scan = _Scan(text)
-    for _ in scan.statements():
-        pass
+    scan.read()
     return scan.spans
 
 
@@ -55,18 +46,17 @@ class _Scan:
         self._tokens = (found for found in _TOKEN.finditer(text) if found.lastgroup is not None)
         self._word, self._start, self._end = "", 0, 0
         self._passed = 0  # the end of the word before the one at hand
-        self._counted, self._line = 0, 1
         self.spans = Spans()
         self._advance()
 
-    def statements(self) -> Iterator[tuple[Place, int]]:
+    def read(self) -> None:
         table: Place = ()
         counts: dict[Place, int] = {}
         while self._word:
             if self._word == "\n":
                 self._advance()
             elif self._word == "[":
-                line, begin = self._line_here(), self._start
+                begin = self._start
                 self._advance()
                 several = self._word == "["
                 if several:
@@ -78,22 +68,25 @@ class _Scan:
                     counts[table] = counts.get(table, -1) + 1
                     table = (*table, counts[table])
                 self.spans.tables[table] = begin, self._passed
-                for length in range(1, len(table) + 1):
-                    yield table[:length], line
+                self._begin(table, 1, begin)
             else:
-                yield from self._pair(table)
+                self._pair(table)
 
-    def _pair(self, table: Place) -> Iterator[tuple[Place, int]]:
-        line, begin = self._line_here(), self._start
+    def _begin(self, place: Place, first: int, begin: int) -> None:
+        """Note where a place is named, and the tables on the way that were not named before."""
+        for length in range(first, len(place) + 1):
+            self.spans.begins.setdefault(place[:length], begin)
+
+    def _pair(self, table: Place) -> None:
+        begin = self._start
         place = (*table, *self._key("="))
         self._advance()
         value = self._start
-        for length in range(len(table) + 1, len(place) + 1):
-            yield place[:length], line
-        yield from self._value(place)
+        self._begin(place, len(table) + 1, begin)
+        self._value(place)
         self.spans.values[place] = begin, value, self._passed
 
-    def _value(self, place: Place) -> Iterator[tuple[Place, int]]:
+    def _value(self, place: Place) -> None:
         opening = self._word
         if opening not in ("[", "{"):
             while self._word and self._word not in (",", "]", "}", "\n"):
@@ -105,10 +98,10 @@ class _Scan:
             if self._word in ("\n", ","):
                 self._advance()
             elif opening == "{":
-                yield from self._pair(place)
+                self._pair(place)
             else:
-                yield (*place, number), self._line_here()
-                yield from self._value((*place, number))
+                self.spans.begins[(*place, number)] = self._start
+                self._value((*place, number))
                 number += 1
         self._advance()
 
@@ -136,11 +129,6 @@ class _Scan:
             self._word, self._start = "", len(self._text)
         else:
             self._word, self._start, self._end = found.group(), found.start(), found.end()
-
-    def _line_here(self) -> int:
-        self._line += self._text.count("\n", self._counted, self._start)
-        self._counted = self._start
-        return self._line
 
 
 def _unquoted(token: str) -> str:

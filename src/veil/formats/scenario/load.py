@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
@@ -12,42 +13,34 @@ from ...measure.certain import CERTAIN, with_disclosure
 from ...policy.markov import MarkovPolicy
 from ...policy.policy import Policy
 from ...problem.agent import AgentSees
-from ...problem.belief import UNIFORM
-from ...problem.constraints import Return
+from ...problem.belief import UNIFORM, Belief
+from ...problem.constraints import Constraint, Return
 from ...problem.grid.frame import Frame
+from ...problem.keys import PolicyFile
 from ...problem.layout import Layout
 from ...problem.masks import COST, Masks
 from ...problem.model import Model
 from ...problem.observer import Observer
+from ...problem.pairs import Pair
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
+from ...problem.secrets.secret import Secret
 from ...problem.together import Together
 from ...querying.problem import COST as QUERYING
 from ...querying.problem import Querying
 from ..policies.files import load_policy
 from .changes import apply_changes
-from .constraints import read_constraints, with_rewards
 from .files import inside, read_file
 from .forms import read_secret_form, read_tables
+from .keys import made, read_keys
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
 from .observer import read_observer, ways_given
-from .pairs import read_pairs
-from .schema import (
-    MOST_CELLS,
-    BeliefTable,
-    Graph,
-    Grid,
-    ModelFile,
-    ObserverTable,
-    OneOfSeveral,
-    QueryingTable,
-    SecretForm,
-)
-from .secret import read_secret
-from .settings import read_settings
+from .parts import read_constraints, read_secret, read_settings, with_rewards
+from .schema import MOST_CELLS, QUERIES, Differences, Graph, Grid, ModelFile, ObserverTable, QueryingTable, SecretForm
 from .text import ScenarioDefects, Source, check_values, read_scenario_text
 from .types import Table
 
+Stage = tuple[str, Callable[[Problem, Sequence[Constraint]], Problem | None]]
 _MODELS = ("grid", "graph", "file")
 MOST_MATRICES = 512  # actions of all models together
 
@@ -143,15 +136,21 @@ class _Reader:
         tables, defects, first = self.tables, self._defects, self.first
         if first is None:
             return None
+        first.readers |= {
+            Observer: lambda given, part: read_observer(given, first, tables.horizon, part, further=True),
+            Secret: lambda given, part: self._pair_secret(given, first, part),
+            Belief: lambda given, part: made(Belief, given, first, part, model=self._assumed_model(given, part)),
+            PolicyFile: self._policy,
+        }
         observer, agent_sees = self._observer(first), self._agent(first)
         form = self._secret_form
         secret = first.imported.secret if tables.secret is None else None  # that of a program with secret variables
         if secret is None and form is not None:
-            secret = read_secret(form, tables.models, first, defects)
+            secret = read_secret(form, tables.models, first, defects.under("secret"), defects)
         rewarded = [with_rewards(found, tables.rewards, defects.under("rewards")) for found in self._models]
         models = [model for model in rewarded if model is not None]
         constraints = read_constraints(tables.constraints, first, defects.under("constraints"))
-        pairs = [] if "pairs" in self._wrong else read_pairs(tables, first, defects, self._assumed_model, self._policy)
+        pairs = [made(Pair, one, first, defects.under("pairs", number)) for number, one in enumerate(tables.pairs)]
         if defects or observer is None or secret is None or agent_sees is None:
             if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
@@ -159,11 +158,11 @@ class _Reader:
         if tables.masks is not None and tables.querying is not None:
             defects.add("found beside [masks], expected one of them", "querying")
             return None
-        products = self._products()
+        stages = self._stages(first)
+        rewards = [one.reward if isinstance(one, Return) else None for one in constraints]
         late = {
-            name: [one for one in constraints if isinstance(one, Return) and one.reward == name] for name in products
+            name: [one for one, reward in zip(constraints, rewards, strict=True) if reward == name] for name in stages
         }
-        found: Problem | None = None
         try:
             found = Problem(
                 models if len(models) > 1 else models[0],
@@ -172,33 +171,40 @@ class _Reader:
                 tables.horizon,
                 tables.min_return,
                 tables.return_over,
-                constraints=[one for one in constraints if not any(one in some for some in late.values())],
-                pairs=pairs,
+                constraints=[one for one, reward in zip(constraints, rewards, strict=True) if reward not in stages],
+                pairs=[one for one in pairs if one is not None],
                 agent_sees=agent_sees,
                 name=name,
                 layout=self._layout(first),
             )
         except InputError as error:
             defects.take(error)
-        for name, (table, make) in products.items():
-            if found is None or (name == CERTAIN and not late[name]):
+            return None
+        for name, (table, make) in stages.items():
+            if name == CERTAIN and not late[name]:
                 continue
             try:
                 found = make(found, late[name])
             except VeilError as error:
                 defects.take(error, table)
-                found = None
+            if found is None or defects:
+                return None
         return found
 
-    def _products(self) -> dict[str, tuple[str, Callable[[Problem, list[Return]], Problem | None]]]:
+    def _stages(self, first: ScenarioModel) -> dict[str, Stage]:
         """What is made of the problem, one after the other: by the reward that it adds, its table and how it is made."""
-        masks, querying = self.tables.masks, self.tables.querying
-        found: dict[str, tuple[str, Callable[[Problem, list[Return]], Problem | None]]] = {}
-        if masks is not None:
-            found[COST] = "masks", lambda problem, late: Masks(**dict(masks)).apply(problem, late)
+        masks, querying, part = self.tables.masks, self.tables.querying, self._defects.under("masks")
+        found: dict[str, Stage] = {}
+        hiding = None if masks is None else made(Masks, masks, first, part)
+        if hiding is not None:
+            found[COST] = "masks", hiding.apply
         if querying is not None:
-            found[QUERYING] = "querying", lambda problem, late: self._asked(problem, querying, late)
+            found[QUERYING] = "querying", lambda problem, late: self._asked(problem, querying, first, late)
         return found | {CERTAIN: ("constraints", with_disclosure)}
+
+    def _pair_secret(self, given: Mapping[str, object], first: ScenarioModel, part: Defects) -> Secret | None:
+        form = read_secret_form(given, part)
+        return None if form is None else read_secret(form, self.tables.models, first, part, self._defects)
 
     def _read_models(self) -> list[ScenarioModel]:
         """The model, or every one of `[[models]]`; none where one of them has defects."""
@@ -228,7 +234,7 @@ class _Reader:
         models = [model for model in found if model is not None]
         return models if len(models) == len(planned) else []
 
-    def _planned(self, model: OneOfSeveral | BeliefTable, part: Defects) -> tuple[Table | None, Defects]:
+    def _planned(self, model: Differences, part: Defects) -> tuple[Table | None, Defects]:
         """The table of one of several models, with what it takes over from the common one, and its defects."""
         own = [kind for kind in _MODELS if getattr(model, kind) is not None]
         common = [kind for kind in _MODELS if getattr(self.tables, kind) is not None]
@@ -244,7 +250,7 @@ class _Reader:
         changes = {key: getattr(table, key) for key in table.model_fields_set}
         return base.model_copy(update=changes), _Merged(set(changes), part.under(kind), self._defects.under(kind))
 
-    def _assumed_model(self, table: BeliefTable, part: Defects) -> Model | None:
+    def _assumed_model(self, table: Differences, part: Defects) -> Model | None:
         """The model that an observer assumes; None where that is the scenario's, or with every defect noted."""
         if all(getattr(table, kind) is None for kind in _MODELS):
             return None
@@ -257,8 +263,10 @@ class _Reader:
         found = None if planned is None else self._read_model(planned, part)
         return None if found is None else found.model
 
-    def _policy(self, path: str, part: Defects) -> Policy | None:
-        """The policy in a file; None with every defect noted."""
+    def _policy(self, path: str, part: Defects) -> Policy | Literal["uniform"] | None:
+        """The policy in a file, or the word `uniform`; None with every defect noted."""
+        if path == UNIFORM:
+            return UNIFORM
         if self._folder is None:
             part.add("found a policy file, but this text has no folder to look in: use 'uniform'")
             return None
@@ -321,25 +329,24 @@ class _Reader:
             self._defects.take(error, "observers")
             return None
 
-    def _asked(self, problem: Problem, table: QueryingTable, late: list[Return]) -> Problem | None:
+    def _asked(
+        self, problem: Problem, table: QueryingTable, first: ScenarioModel, late: Sequence[Constraint]
+    ) -> Problem | None:
         """The problem of an observer that asks; None with every defect noted."""
         part = self._defects.under("querying")
-        if table.queries is None and problem.min_return is not None:
-            self._defects.add(
-                f"found beside [querying], whose return is what its queries cost: set a constraint on the reward {QUERYING!r}",
-                "min_return",
-            )
+        given = read_keys((*Querying.keys, QUERIES), table, first, part)
+        walker, queries = given.pop("walker"), given.pop("queries")
+        if queries is None and problem.min_return is not None:
+            words = f"whose return is what its queries cost: set a constraint on the reward {QUERYING!r}"
+            self._defects.add(f"found beside [querying], {words}", "min_return")
+        if queries is not None and late:
+            part.add("found beside a constraint on what queries cost, which they decide: leave one out", "queries")
+        if self._defects:
             return None
-        uniform = table.walker == UNIFORM
-        walker = MarkovPolicy.uniform(problem) if uniform else self._policy(table.walker, part.under("walker"))
-        queries = None if table.queries is None else self._policy(table.queries, part.under("queries"))
-        if walker is None or (queries is None and table.queries is not None):
-            return None
-        querying = Querying(table.sensors, table.costs, walker=walker)
+        querying = Querying(**given, walker=MarkovPolicy.uniform(problem) if walker == UNIFORM else walker)
         if queries is None:
             return querying.apply(problem, late)
-        if late:
-            part.add("found beside a constraint on what queries cost, which they decide: leave one out", "queries")
+        queries = MarkovPolicy.uniform(querying.apply(problem)) if queries == UNIFORM else queries
         return querying.against(problem, queries)
 
     def _layout(self, first: ScenarioModel) -> Layout | None:

@@ -1,9 +1,9 @@
 """The models of a scenario: a grid or a graph made into a model, with all by which its other tables name states."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -38,11 +38,12 @@ class ScenarioModel:
     """A model, and what the other tables of a scenario refer to.
 
     **Attributes:** `imported`: the model with its variables and labels, and the observer where a model file brings one;
-    `signs`, the cells of each character, where it is a drawn grid.
+    `signs`, the cells of each character, where it is a drawn grid; `readers`: how the values of keys of some forms are read.
     """
 
     imported: Imported
     signs: Mapping[str, Sequence[Cell]] = field(default_factory=dict)
+    readers: dict[object, Callable[[Any, Defects], object]] = field(default_factory=dict)
     _work: int = 0  # of MOST_WORK
     _drawn: dict[str, list[int]] = field(default_factory=dict)
 
@@ -246,10 +247,8 @@ def read_shape(given: DrawnSensor, defects: Defects) -> Shape | None:
     if given.disc is not None and given.cone is not None:
         defects.add("found disc and cone, expected one of them: use two sensors", "cone")
     if given.cone is not None:
-        cone = given.cone
-        return Cone(cone.centre, cone.radius, cone.edge, cone.through_walls, cone.direction, cone.angle)
-    disc = given.disc
-    return None if disc is None else Disc(disc.centre, disc.radius, disc.edge, disc.through_walls)
+        return Cone(**dict(given.cone))
+    return None if given.disc is None else Disc(**dict(given.disc))
 
 
 def _read_drawing(table: Grid, defects: Defects) -> Drawing | None:

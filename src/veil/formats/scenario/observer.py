@@ -13,15 +13,14 @@ from ...problem.grid.sensors import JOIN, SILENT, Sensor, check_single, rates_of
 from ...problem.observer import Observer
 from ...problem.observers.feature import blind
 from ..sensing import observer_from_values
-from .features import read_features
 from .models import MOST_SENSOR_CELLS, ScenarioModel, lookup
+from .parts import read_features
 from .schema import ObserverTable
 
 MOST_EMISSIONS = 2**22  # numbers in the table of emissions
 MOST_READINGS = 2**14  # combinations of readings of independent sensors
 
-_WAYS = ("sensors", "emissions", "action_emissions", "variables")
-_OF_EMISSIONS = ("observations", "rest", "silent", "mutes")  # keys that only tables of emissions use
+_OF_EMISSIONS = ("observations", "rest", "silent", "mutes", "emissions_at")  # keys that only tables of emissions use
 _TIME = re.compile(r"([0-9]{1,6})(, end)?")
 _LIMITS = {"most_readings": MOST_READINGS, "most_emissions": MOST_EMISSIONS}
 
@@ -29,7 +28,7 @@ _LIMITS = {"most_readings": MOST_READINGS, "most_emissions": MOST_EMISSIONS}
 def ways_given(table: ObserverTable) -> list[str]:
     """The keys of the table that say what the observer sees; an empty table of emissions leaves all to `rest`."""
     empty = {"sensors": ({},), "variables": (None,)}
-    return [key for key in _WAYS if getattr(table, key) not in empty.get(key, (None,))]
+    return [key for key in _MAKERS if getattr(table, key) not in empty.get(key, (None,))]
 
 
 def read_observer(
@@ -58,8 +57,6 @@ def read_observer(
         return None
     try:
         made = _made(table, ways[0] if ways else "features" if further else "model", model, defects)
-        if made is not None and len(defects) == before:
-            made = _with_emissions_at(made, table, model, defects)
         if made is None or len(defects) > before:
             return None
         for feature in features:
@@ -72,43 +69,14 @@ def read_observer(
 
 def _made(table: ObserverTable, way: str, model: ScenarioModel, defects: Defects) -> Observer | None:
     seen = (table.sees_actions, table.sees_initial)
-    if way == "sensors":
-        return _from_sensors(table, model, defects)
-    if way == "variables":
-        return _from_variables(table, model, defects)
-    if way in ("emissions", "action_emissions"):
-        return _from_emissions(table, model, defects)
+    if way in _MAKERS:
+        return _MAKERS[way](table, model, defects)
     if way == "features" or (model.grid is None and model.imported.observer is None):
         return blind(model.model, *seen)
     if model.grid is not None:
         return sensor_observer(model.grid.sensors, model.grid.rates, model.grid.readings, *seen, **_LIMITS)
     assert model.imported.observer is not None
     return _seeing(model.imported.observer, *seen)
-
-
-def _with_emissions_at(
-    observer: Observer, table: ObserverTable, model: ScenarioModel, defects: Defects
-) -> Observer | None:
-    """The observer with what is emitted at single times."""
-    if not table.emissions_at:
-        return observer
-    if table.emissions is None and table.action_emissions is None:
-        defects.add("found emissions_at, which needs emissions or action_emissions", "emissions_at")
-        return None
-    before, given = len(defects), {}
-    same = {"observations": list(observer.observations.all()), "mutes": {}, "silent": None, "action_emissions": None}
-    for key, rows in table.emissions_at.items():
-        part, when = defects.under("emissions_at", key), when_of(key)
-        if when is None:
-            part.add(f"found {key!r}, expected a time, as in [observer.emissions_at.3], 'end', or '3, end'")
-            continue
-        if table.action_emissions is not None and time_of(when) != 0:
-            part.add(f"found {key!r}, expected time 0: other times have a form in files for emissions on states alone")
-            continue
-        then = _from_emissions(table.model_copy(update=same | {"emissions": rows}), model, part, rows_at=part)
-        if then is not None:
-            given[when] = then.matrices[0]
-    return observer.replace(emissions_at=given) if len(defects) == before else None
 
 
 def _scheduled(observer: Observer, table: ObserverTable, defects: Defects) -> Observer | None:
@@ -202,71 +170,82 @@ def _from_variables(table: ObserverTable, model: ScenarioModel, defects: Defects
     return seen.replace(sees_actions=table.sees_actions, sees_initial=table.sees_initial)
 
 
-def _from_emissions(
-    table: ObserverTable, model: ScenarioModel, defects: Defects, rows_at: Defects | None = None
-) -> Observer | None:
-    """A table of emissions; what a row leaves to 1 goes to the observation `rest`. `rows_at`: where defects of rows go."""
-    before = len(defects)
-    states, actions = model.model.num_states, model.model.num_actions
-    by_action = table.action_emissions is not None
+def _from_emissions(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
+    """Tables of emissions, for each action or for all, and at single times."""
+    before, by_action = len(defects), table.action_emissions is not None
     given = table.action_emissions if table.action_emissions is not None else {"": table.emissions or {}}
-    tables = [*given.values(), *table.emissions_at.values()]
-    named = (name for rows in tables for row in rows.values() for name in row)
+    named = (name for rows in (*given.values(), *table.emissions_at.values()) for row in rows.values() for name in row)
     default: dict[str, None] = dict.fromkeys([*([table.rest] if table.rest else []), *named])
     names = list(default if table.observations is None else table.observations)
     numbers = {name: index for index, name in enumerate(names)}
-    _check_size(states * (actions if by_action else 1), len(names))
-    emissions = np.zeros((actions if by_action else 1, states, len(names)))
-    filled = np.zeros(emissions.shape[:2], dtype=bool)
-    rows_of = defects.under("action_emissions" if by_action else "emissions") if rows_at is None else rows_at
-    for action, rows in given.items():
-        part = rows_of.under(action) if by_action else rows_of
-        a = lookup(model.action_numbers, action, "action", part) if by_action else 0
-        for state, row in rows.items():
-            s = lookup(model.state_numbers, state, "state", part, state)
-            for name, probability in row.items():
-                o = lookup(numbers, name, "observation", part, state)
-                if s is not None and a is not None and o is not None:
-                    emissions[a, s, o] = probability
-                    filled[a, s] = True
-            total = sum(row.values())
-            if abs(total - 1) > SUM_TOLERANCE and (table.rest is None or table.rest in row or total > 1):
-                remedy = "" if table.rest is not None else ': or name the observation that takes the rest, rest = "…"'
-                part.add(f"the probabilities sum to {total:.12g}, expected 1{remedy}", state)
-    if table.rest is None:
-        _note_missing(filled, model, rows_of)
-    elif (rest := lookup(numbers, table.rest, "observation", defects, "rest")) is not None:
-        _give_rest(emissions, rest)
-    silent, mutes = _silence(table, numbers, defects)
+    _check_size(model.model.num_states * (model.model.num_actions if by_action else 1), len(names))
+    rest = None if table.rest is None else lookup(numbers, table.rest, "observation", defects, "rest")
+    part = defects.under("action_emissions" if by_action else "emissions")
+    for action in given if by_action else ():
+        lookup(model.action_numbers, action, "action", part)
+    actions = model.action_numbers if by_action else [""]
+    emissions = [
+        _rows(given.get(action, {}), table, numbers, rest, model, part.under(action) if action else part, action)
+        for action in actions
+    ]
+    at: dict[When, np.ndarray] = {}
+    for key, rows in table.emissions_at.items():
+        part, when = defects.under("emissions_at", key), when_of(key)
+        if when is None:
+            part.add(f"found {key!r}, expected a time, as in [observer.emissions_at.3], 'end', or '3, end'")
+        elif by_action and time_of(when) != 0:
+            part.add(f"found {key!r}, expected time 0: other times have a form in files for emissions on states alone")
+        else:
+            at[when] = _rows(rows, table, numbers, rest, model, part)
+    silent = None if table.silent is None else lookup(numbers, table.silent, "observation", defects, "silent")
+    for sensor, muted in table.mutes.items():
+        for pair in muted.items():
+            for name in pair:
+                lookup(numbers, name, "observation", defects, "mutes", sensor, pair[0])
     if len(defects) > before:
         return None
     seen = (table.sees_actions, table.sees_initial)
-    return Observer(emissions if by_action else emissions[0], names, *seen, silent=silent, sensors=mutes)
+    tables = np.array(emissions) if by_action else emissions[0]
+    return Observer(tables, names, *seen, silent=silent, sensors=table.mutes, emissions_at=at or None)
 
 
-def _silence(
-    table: ObserverTable, numbers: Mapping[str, int], defects: Defects
-) -> tuple[int | None, dict[str, dict[int, int]]]:
-    """The silent observation and what each sensor's reports turn into, by number."""
-    silent = None if table.silent is None else lookup(numbers, table.silent, "observation", defects, "silent")
-    mutes: dict[str, dict[int, int]] = {}
-    for sensor, given in table.mutes.items():
-        pairs = [
-            [lookup(numbers, name, "observation", defects, "mutes", sensor, pair[0]) for name in pair]
-            for pair in given.items()
-        ]
-        mutes[sensor] = {source: target for source, target in pairs if source is not None and target is not None}
-    return silent, mutes
+def _rows(
+    rows: Mapping[str, Mapping[str, float]],
+    table: ObserverTable,
+    numbers: Mapping[str, int],
+    rest: int | None,
+    model: ScenarioModel,
+    defects: Defects,
+    action: str = "",
+) -> np.ndarray:
+    """The emissions of the states, `(S, O)`; what a row leaves to 1 goes to the observation `rest`."""
+    emissions = np.zeros((model.model.num_states, len(numbers)))
+    filled = np.zeros(len(emissions), dtype=bool)
+    for state, row in rows.items():
+        s = lookup(model.state_numbers, state, "state", defects, state)
+        for name, probability in row.items():
+            o = lookup(numbers, name, "observation", defects, state)
+            if s is not None and o is not None:
+                emissions[s, o] = probability
+                filled[s] = True
+        total = sum(row.values())
+        if abs(total - 1) > SUM_TOLERANCE and (table.rest is None or table.rest in row or total > 1):
+            remedy = "" if table.rest is not None else ': or name the observation that takes the rest, rest = "…"'
+            defects.add(f"the probabilities sum to {total:.12g}, expected 1{remedy}", state)
+    if table.rest is None:
+        for s in np.flatnonzero(~filled)[:21].tolist():
+            state = f"{model.model.states[s]!r}" + (f" after {action!r}" if action else "")
+            defects.add(f"has no row for state {state}: give it, or the observation rest for all others")
+    elif rest is not None:
+        missing = 1 - emissions.sum(axis=-1)
+        short = (missing > SUM_TOLERANCE) & (emissions[:, rest] == 0)
+        emissions[short, rest] = missing[short]
+    return emissions
 
 
-def _give_rest(emissions: np.ndarray, rest: int) -> None:
-    totals = emissions.sum(axis=-1)
-    short = (1 - totals > SUM_TOLERANCE) & (emissions[..., rest] == 0)
-    emissions[..., rest] = np.where(short, 1 - totals, emissions[..., rest])
-
-
-def _note_missing(filled: np.ndarray, model: ScenarioModel, defects: Defects) -> None:
-    for a, s in np.argwhere(~filled)[:21].tolist():
-        after = f" after {model.model.actions[a]!r}" if len(filled) > 1 else ""
-        row = f"{model.model.states[s]!r}{after}"
-        defects.add(f"has no row for state {row}: give it, or the observation rest for all others")
+_MAKERS = {
+    "sensors": _from_sensors,
+    "emissions": _from_emissions,
+    "action_emissions": _from_emissions,
+    "variables": _from_variables,
+}

@@ -7,11 +7,19 @@ from pydantic import ConfigDict, Discriminator, Field, create_model
 from pydantic.json_schema import JsonSchemaValue
 
 from ...policy.memories.registry import MEMORIES
+from ...problem import constraints
 from ...problem.agent import Sight
+from ...problem.belief import Belief
+from ...problem.keys import Key, PolicyFile
+from ...problem.masks import Masks
+from ...problem.observer import Observer
 from ...problem.observers.registry import OBSERVERS
+from ...problem.pairs import Pair
 from ...problem.secrets.registry import SECRETS
+from ...problem.secrets.secret import Secret
+from ...querying.problem import Querying
 from ..documents import published
-from .keys import declared_form
+from .keys import FORMS, declared_form, fields_of
 from .solve_table import Settings, memory_form
 from .types import (
     Cell,
@@ -39,6 +47,11 @@ MOST_MODELS = 64
 MOST_SENSORS = 200
 MOST_OBSERVERS = 20
 MOST_REWARDS, MOST_CONSTRAINTS, MOST_PAIRS = 50, 50, 20
+
+
+def _of(keys: dict[str, Any], base: type[Table] = Table) -> type[Any]:
+    """A table of some declared keys, after those of another."""
+    return create_model("Keys", __base__=base, **keys)
 
 
 class DiscShape(Table):
@@ -174,59 +187,21 @@ class PaidStates(Table):
     last: bool = Field(False, description="Whether it is paid once for the last state instead.")
 
 
-class ConstraintTable(Table):
+class ConstraintTable(_of(fields_of((*constraints.Return.keys, *constraints.Probability.keys)))):
     """A bound on an expected return, or with `formula` on the probability that a formula holds of the run."""
 
-    min: Threshold | None = Field(None, description="Least value: a number, or a percentage of the range of values.")
-    max: Threshold | None = Field(None, description="Largest value, likewise.")
-    reward: Name | None = Field(None, description="Which reward: a name in `[[rewards.NAME]]`; the model's by default.")
-    formula: Annotated[str, Field(min_length=1, max_length=10_000)] | None = Field(
-        None, description="The formula whose probability is bounded."
-    )
-    labels: dict[Name, States] = Field(
-        {}, max_length=1000, description="Where a proposition of the formula is true: `name = states`."
-    )
-    agent_knows: bool = Field(False, description="Whether the policy may depend on the formula's automaton.")
 
-
-class MasksTable(Table):
+class MasksTable(_of(fields_of(Masks.keys))):
     """The agent also chooses, with each action, which sensor of the observer is masked in the next step, or none."""
 
-    sensors: Annotated[list[Name], Field(min_length=1, max_length=MOST_SENSORS)] | None = Field(
-        None, description="The sensors that can be masked; by default all."
-    )
-    costs: dict[Name, Annotated[Finite, Field(ge=0)]] = Field(
-        {},
-        max_length=MOST_SENSORS,
-        description="Cost of a decision to mask: `sensor = number`; the reward `masking` adds them up.",
-    )
-    keep_discount: Probability = Field(1.0, description="Factor on the cost of keeping the same mask.")
-    visible: bool = Field(True, description="Whether the observer sees which sensor is masked.")
+
+QUERIES = Key("queries", PolicyFile, "A file of queries, found in the problem without this key, or `uniform`.", None)
 
 
-class QueryingTable(Table):
+class QueryingTable(_of(fields_of((*Querying.keys, QUERIES)))):
     """An observer that asks one sensor at each of the times 0 … T, or none: the problem is then its own, and its actions are
     the queries. Its goal is `goal = "transparent"` in `[solve]`. With `queries` the problem is that of the one who is
     observed, against these queries."""
-
-    walker: str = Field(
-        "uniform",
-        description='The policy of the observed agent: `"uniform"`, or a policy file.',
-        max_length=4096,
-    )
-    queries: str | None = Field(
-        None,
-        description="A policy file of queries, found in the problem without this key.",
-        max_length=4096,
-    )
-    sensors: Annotated[list[Name], Field(min_length=1, max_length=MOST_SENSORS)] | None = Field(
-        None, description="The sensors that can be asked; by default all."
-    )
-    costs: dict[Name, Annotated[Finite, Field(ge=0)]] = Field(
-        {},
-        max_length=MOST_SENSORS,
-        description="Cost of a query: `sensor = number`; the reward `querying` adds them up.",
-    )
 
 
 class ModelFile(Table):
@@ -247,7 +222,15 @@ class ModelFile(Table):
     discount: Probability | None = Field(None, description="Discount factor, instead of the file's.")
 
 
-class OneOfSeveral(Table):
+class Differences(Table):
+    """A model as it differs from that of the scenario: a key replaces the same key of `[grid]`, `[graph]` or `[file]`."""
+
+    grid: Grid | None = Field(None, description="Differences from `[grid]`.")
+    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
+    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
+
+
+class OneOfSeveral(Differences):
     """One of the models that the secret `which_model` distinguishes.
 
     A key in its `grid`, `graph` or `file` replaces the same key of `[grid]`, `[graph]` or `[file]`, where everything that the
@@ -258,9 +241,6 @@ class OneOfSeveral(Table):
     weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         None, description="Its probability relative to the others; for all models or none."
     )
-    grid: Grid | None = Field(None, description="Differences from `[grid]`.")
-    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
-    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
 
 
 class StateSensor(Table):
@@ -356,41 +336,18 @@ def feature_form(kind: str) -> type[Table]:
     return declared_form(OBSERVERS.get(kind), "Feature", Table)
 
 
-class BeliefTable(Table):
+FORMS[Observer], FORMS[Secret] = ObserverTable, dict[str, object]
+
+
+class BeliefTable(_of(fields_of(Belief.keys), Differences)):
     """What an observer assumes, rightly or not. A key in its `grid`, `graph` or `file` replaces that of the scenario."""
 
-    policy: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
-        "uniform",
-        description='The policy that it assumes: `"uniform"`, or a policy file inside the scenario\'s folder.',
-    )
-    observer: ObserverTable | None = Field(
-        None, description="The sensors that it assumes, with the same observations; by default those that it has."
-    )
-    grid: Grid | None = Field(None, description="Differences of the assumed model from `[grid]`.")
-    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
-    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
-    doubt: Probability = Field(0.0, description="ε: its rule is (1 − ε) q + ε / number of values of the secret.")
+
+FORMS[Belief] = BeliefTable
 
 
-class PairTable(Table):
+class PairTable(_of(fields_of(Pair.keys))):
     """A further secret or observer over the same model, with bounds on what is hidden of the one from the other."""
-
-    name: Name = Field(description='Its name; `"own"` is taken, for `[secret]` and `[observer]`.')
-    observer: ObserverTable | None = Field(
-        None,
-        description="Its observer, without the sensors of the grid; by default that of the problem.",
-    )
-    secret: dict[str, object] | None = Field(None, description="Its secret; by default that of the problem.")
-    min: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        None, description="Bits that must stay hidden."
-    )
-    max: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        None, description="Bits that may stay hidden at most, if this observer is to learn the secret."
-    )
-    belief: BeliefTable | None = Field(
-        None,
-        description="What the observer assumes, if it may be wrong; its loss replaces the hidden bits.",
-    )
 
 
 class LayoutTable(Table):

@@ -3,6 +3,7 @@
 import math
 import re
 import tomllib
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,7 @@ from ...common.errors import Defect, ModelFileError, Place, ScenarioError
 from ...common.suggest import shortened
 from ...common.text import MOST_LEVELS, levels
 from ..text import read_text
-from .lines import STRING, key_lines
+from .lines import STRING, spans
 
 MOST_BYTES = 2**20
 # What the parser of the standard library takes more than a second for, in a file of 1 MiB, is refused unread: keys of
@@ -36,20 +37,17 @@ class Source:
         self.name, self.text = name, text
         self.data = parse(name, text)
         self._changes: dict[Place, str] = {}
-        self._lines: dict[Place, int] = {}
-        self._scan = key_lines(text)
 
     def line(self, path: Place) -> int | None:
         """The line of a key or entry, or of the nearest table that holds it; None for the file as a whole."""
         path = self._existing(path)
-        # The scan goes on only as far as the path: most defects that are shown stand near the beginning.
-        while path and path not in self._lines:
-            found = next(self._scan, None)
-            if found is None:
-                path = path[:-1]
-            else:
-                self._lines.setdefault(*found)  # a table is where it is first named
-        return self._lines.get(path)
+        while path and path not in self._begins:
+            path = path[:-1]
+        return self.text.count("\n", 0, self._begins[path]) + 1 if path else None
+
+    @cached_property
+    def _begins(self) -> dict[Place, int]:
+        return spans(self.text).begins
 
     def _existing(self, path: Place) -> Place:
         """As much of a path as there is in the file."""

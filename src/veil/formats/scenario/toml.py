@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -13,16 +13,18 @@ from ...common.checks import SUM_TOLERANCE
 from ...common.errors import InputError
 from ...policy.policy import Policy
 from ...problem.belief import Belief
+from ...problem.keys import PolicyFile, table_of
 from ...problem.model import Model
 from ...problem.observer import Observer
 from ...problem.pairs import Pair
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
+from ...problem.secrets.secret import Secret
 from ..arrays.files import save_arrays
 from ..imported import Imported
 from ..text import write_file
-from .constraints import constraint_tables, rewards_table
 from .observer import time_key
+from .parts import rewards_table
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 110
@@ -49,7 +51,8 @@ def to_toml(
     sees = problem.agent_sees
     own = {"sees": sees} if isinstance(sees, str) else _observer(sees, problem.model)
     tables |= {} if sees == "state" else {"agent": own}
-    more = {"rewards": rewards_table(problem), "constraints": constraint_tables(problem)}
+    listed = problem.constraints[0 if problem.min_return is None else 1 :]
+    more = {"rewards": rewards_table(problem), "constraints": [one.to_table(problem.model.states) for one in listed]}
     more |= {"pairs": [_pair(one, problem, (policies or {}).get(one.name)) for one in problem.pairs]}
     tables |= {"secret": _secret(problem)} | {key: value for key, value in more.items() if value}
     text = "\n".join([*comment, *table_lines(tables)]) + "\n"
@@ -250,22 +253,26 @@ def _observer(observer: Observer, model: Model) -> dict[str, object]:
 
 
 def _pair(pair: Pair, problem: Problem, policy: str | None) -> dict[str, object]:
-    table: dict[str, object] = {"name": pair.name}
-    table |= {key: getattr(pair, key) for key in ("min", "max") if getattr(pair, key) is not None}
-    table |= {} if pair.observer is None else {"observer": _observer(pair.observer, problem.model)}
-    table |= {} if pair.secret is None else {"secret": _secret(problem.only(pair.name))}
-    return table | ({} if pair.belief is None else {"belief": _belief(pair.belief, problem.model, policy)})
+    model = problem.model
 
+    def belief(given: Belief) -> dict[str, object]:
+        assumed = {} if given.model is None else {"graph": _graph(given.model)}
+        return table_of(given, Belief.keys, model.states, writers) | assumed
 
-def _belief(belief: Belief, model: Model, policy: str | None) -> dict[str, object]:
-    assumed = belief.policy if policy is None else policy
-    if not isinstance(assumed, str):
-        raise InputError(
-            "scenario", ["the policy that an observer assumes has no form in this text: name its file there"]
-        )
-    table: dict[str, object] = {"policy": assumed, "doubt": belief.doubt}
-    table |= {} if belief.observer is None else {"observer": _observer(belief.observer, model)}
-    return table | ({} if belief.model is None else {"graph": _graph(belief.model)})
+    def assumed_policy(given: object) -> str:
+        assumed = given if policy is None else policy
+        if not isinstance(assumed, str):
+            words = "the policy that an observer assumes has no form in this text: name its file there"
+            raise InputError("scenario", [words])
+        return assumed
+
+    writers: dict[object, Callable[[Any], object]] = {
+        Observer: lambda given: _observer(given, model),
+        Secret: lambda _: _secret(problem.only(pair.name)),
+        PolicyFile: assumed_policy,
+        Belief: belief,
+    }
+    return table_of(pair, Pair.keys, model.states, writers)
 
 
 def _emissions(rows: np.ndarray, states: Sequence[str], names: Sequence[str], rest: int | None) -> dict[str, object]:

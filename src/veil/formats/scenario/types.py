@@ -66,6 +66,7 @@ class Form:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+FilePath = Annotated[str, Field(min_length=1, max_length=1000)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]

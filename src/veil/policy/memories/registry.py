@@ -1,6 +1,6 @@
 """The kinds of memory: veil's own, and those of other packages through the entry points `veil.memories`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ...common.registry import Registry
 
@@ -10,16 +10,12 @@ if TYPE_CHECKING:
 
 def _check(entry: object) -> str | None:
     """What keeps the class of another package from being a memory."""
-    from ...problem.keys import defect_of_keys
+    from ...problem.keys import defect_of_kind
     from .memory import Memory
 
-    if not (isinstance(entry, type) and issubclass(entry, Memory)):
-        return "expected a subclass of veil.policy.memories.Memory"
-    if not isinstance(getattr(entry, "kind", None), str):
-        return "expected the class attribute kind, its name in scenario files"
-    wrong = defect_of_keys(getattr(entry, "keys", None))
-    if wrong is None and not (entry.keys and entry.keys[0].name == entry.kind):
-        return f"expected the class attribute keys, of which the first is called {entry.kind!r} as the kind"
+    wrong, made = defect_of_kind(entry, Memory, "veil.policy.memories.Memory"), cast("type[Memory]", entry)
+    if wrong is None and not (made.keys and made.keys[0].name == made.kind):
+        return f"expected the class attribute keys, of which the first is called {made.kind!r} as the kind"
     return wrong
 
 

@@ -342,21 +342,6 @@ class GridWorld(Value):
             return LastState(self.states_in(zones))
         return LastState(groups={zone: self.states_in(zone) for zone in zones})
 
-    def _arguments(self) -> dict[str, object]:
-        names = (
-            "rows",
-            "columns",
-            "walls",
-            "slip",
-            "stay",
-            "starts",
-            "goals",
-            "goals_pay_last",
-            "secrets",
-            "absorbing",
-        )
-        return {name: getattr(self, name) for name in (*names, "sensors", "readings", "discount", "zones", "frame")}
-
     def __repr__(self) -> str:
         return f"GridWorld({self.rows} × {self.columns}, {self.num_states} states, {len(self.sensors)} sensors)"
 

@@ -1,5 +1,6 @@
 """The secret `automaton`: does a finite automaton accept the run?"""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -20,59 +21,33 @@ _MOST_PAIRS = 2**19  # of a state of the automaton and a state or label of the m
 _Edge = Annotated[tuple[str, str, str], '["automaton state", "label", "next automaton state"]']
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Automaton(Secret):
-    """Does a finite automaton accept the run? It reads the labels of `s_0, s_1, …, s_T`.
-
-    **Arguments:**
-
-    - `transitions`: a mapping `(automaton state, label) -> automaton state`.
-    - `initial`: the automaton's state before it reads `s_0`.
-    - `accepting`: its accepting states.
-    - `labels`: a mapping from states of the model to labels; several states may share one.
-    - `default_label`: the label of the states that `labels` does not name. None: every state must be named.
-    - `otherwise`: where to go when `transitions` has no entry: `"stay"` or the name of an automaton state. None: every
-      entry must be given.
-    - `agent_knows`: whether the policy may depend on the automaton's state (the table then has a row for each pair).
-    """
-
-    kind = "automaton"
-    keys = (
-        Key("initial", str, "The automaton's state before it reads the first label."),
-        Key("accepting", list[str], "Its accepting states."),
-        Key("default_label", str, "The label of all other states; without it each must have one.", None),
-        Key(
-            "otherwise", str, 'Where to go without an entry: `"stay"`, or a state. Without it each must be given.', None
-        ),
-        Key("agent_knows", bool, "Whether the policy may depend on the automaton's state.", False),
-        Key("transitions", list[_Edge], "What it does on each label.", most=20_000),
-        Key("labels", dict[str, States], "Which states have which label: `label = states`.", most=1000),
-    )
+class ReadsLabels(Secret):
+    """A secret that a finite automaton computes from the labels of the states of a run."""
 
     transitions: Mapping[tuple[str, str], str]
     initial: str
-    accepting: Iterable[str]
     labels: Mapping[State, str]
-    default_label: str | None = None
-    otherwise: str | None = None
-    agent_knows: bool = False
+    default_label: str | None
+    otherwise: str | None
+    agent_knows: bool
+    accepting: Iterable[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "accepting", as_tuple(self.accepting))
+        if self.accepting != ():
+            object.__setattr__(self, "accepting", as_tuple(self.accepting))
         for name in ("transitions", "labels"):
             if isinstance(mapping := getattr(self, name), Mapping):
                 object.__setattr__(self, name, dict(mapping))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
-        """The product with the automaton; the label at time T is whether it accepts."""
+        """The product with the automaton; the label at time T is what its state stands for."""
         before = len(defects)
         if not self._check_form(defects):
             return None
         letters = self._letters(models[0].states, defects)
         names = self._names()
         number = {name: index for index, name in enumerate(names)}
-        accepting = set(self.accepting)
-        for name in sorted(accepting - set(names), key=str):
+        for name in sorted(set(self.accepting) - set(names), key=str):
             known = f"expected one of {names}"
             defects.add(f"accepting state {name!r} is not a state of the automaton, {known}", "accepting")
         alphabet = sorted({letter for letter in letters if letter is not None}, key=str)
@@ -95,20 +70,20 @@ class Automaton(Secret):
             letter: [step.get((name, letter), 0) for name in names] for letter in alphabet
         }
         memory_step = np.array([columns.get(letter, [0] * len(names)) for letter in letters], dtype=int).T
-        accepts = np.array([int(name in accepting) for name in names])
+        values, label = self.values(names)
         return SecretTable(
             time=horizon,
-            value_names=("rejects", "accepts"),
-            label=np.repeat(accepts[None, :, None], len(letters), axis=2),
+            value_names=values,
+            label=np.repeat(np.array(label)[None, :, None], len(letters), axis=2),
             memory_start=memory_step[0],
             memory_step=memory_step,
             memory_names=tuple(names),
             agent_knows=bool(self.agent_knows),
         )
 
-    def describe(self, problem: "Problem") -> str:
-        """The question."""
-        return "Does the automaton accept the run?"
+    @abstractmethod
+    def values(self, names: list[str]) -> tuple[tuple[str, ...], list[int]]:
+        """The values of the secret, and the one of each state of the automaton, of which the names are given."""
 
     def marked_groups(self, problem: "Problem") -> dict[str, Bool[np.ndarray, " S"]]:
         """The states with each label but the default one."""
@@ -146,7 +121,7 @@ class Automaton(Secret):
         members: dict[str, list[State]] = {}
         for state, label in self.labels.items():
             members.setdefault(str(label), []).append(state)
-        lists = {
+        lists: dict[str, object] = {
             "initial": str(self.initial),
             "accepting": [str(name) for name in self.accepting],
             "transitions": [[*map(str, pair), str(target)] for pair, target in self.transitions.items()],
@@ -195,3 +170,49 @@ class Automaton(Secret):
             some = ", ".join(map(repr, missing[:5]))
             defects.add(f"states {some} have no label: name them in labels, or give default_label", "labels")
         return letters
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Automaton(ReadsLabels):
+    """Does a finite automaton accept the run? It reads the labels of `s_0, s_1, …, s_T`.
+
+    **Arguments:**
+
+    - `transitions`: a mapping `(automaton state, label) -> automaton state`.
+    - `initial`: the automaton's state before it reads `s_0`.
+    - `accepting`: its accepting states.
+    - `labels`: a mapping from states of the model to labels; several states may share one.
+    - `default_label`: the label of the states that `labels` does not name. None: every state must be named.
+    - `otherwise`: where to go when `transitions` has no entry: `"stay"` or the name of an automaton state. None: every
+      entry must be given.
+    - `agent_knows`: whether the policy may depend on the automaton's state (the table then has a row for each pair).
+    """
+
+    kind = "automaton"
+    keys = (
+        Key("initial", str, "The automaton's state before it reads the first label."),
+        Key("accepting", list[str], "Its accepting states."),
+        Key("default_label", str, "The label of all other states; without it each must have one.", None),
+        Key(
+            "otherwise", str, 'Where to go without an entry: `"stay"`, or a state. Without it each must be given.', None
+        ),
+        Key("agent_knows", bool, "Whether the policy may depend on the automaton's state.", False),
+        Key("transitions", list[_Edge], "What it does on each label.", most=20_000),
+        Key("labels", dict[str, States], "Which states have which label: `label = states`.", most=1000),
+    )
+
+    transitions: Mapping[tuple[str, str], str]
+    initial: str
+    accepting: Iterable[str]
+    labels: Mapping[State, str]
+    default_label: str | None = None
+    otherwise: str | None = None
+    agent_knows: bool = False
+
+    def values(self, names: list[str]) -> tuple[tuple[str, ...], list[int]]:
+        """See `ReadsLabels`."""
+        return ("rejects", "accepts"), [int(name in set(self.accepting)) for name in names]
+
+    def describe(self, problem: "Problem") -> str:
+        """The question."""
+        return "Does the automaton accept the run?"

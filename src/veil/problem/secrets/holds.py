@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 
 from ...common.checks import Defects, Names, as_tuple
 from ...common.errors import InputError, TooLargeError
 from ...common.suggest import suggestion
-from ..formulas.automaton import Letter
+from ..formulas.automaton import FormulaAutomaton, Letter
 from ..formulas.formula import Formula
 from ..keys import Key, States
 from ..model import Model
+from ..registers import TableRegister, product
 from .secret import Secret, SecretTable, State, membership, states_of
 
 if TYPE_CHECKING:
@@ -58,10 +59,8 @@ class Holds(Secret):
         if isinstance(given, tuple):
             given = tuple(one.text if isinstance(one, Formula) else one for one in given)
         object.__setattr__(self, "formulas", given)
-        if self.labels is None:
-            object.__setattr__(self, "labels", {})
-        elif isinstance(self.labels, Mapping):
-            object.__setattr__(self, "labels", {name: as_tuple(states) for name, states in self.labels.items()})
+        object.__setattr__(self, "labels", {} if self.labels is None else self.labels)
+        super().__post_init__()
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The product with the formulas' automata; the label at time T is which of them accept."""
@@ -74,19 +73,24 @@ class Holds(Secret):
         places = {letter: place for place, letter in enumerate(alphabet)}
         number = np.array([places[letter] for letter in letters])
         try:
-            step, accepted = _together(formulas, alphabet, _MOST_PAIRS // len(letters))
+            automata = [formula.automaton(alphabet) for formula in formulas]
+            parts = [_register(one) for one in automata]
+            register, states = product(parts, _MOST_PAIRS // len(letters))
         except TooLargeError as error:
-            defects.add(str(error), "formulas")
+            defects.add(f"the formulas together: {error}: use fewer or simpler formulas", "formulas")
             return None
-        kinds, label = np.unique(accepted[1:], axis=0, return_inverse=True)  # state 0 has not read anything
-        label = np.concatenate([[-1], label.ravel()])
+        accepted = np.stack([one.accepting[state] for one, state in zip(automata, states, strict=True)], axis=1)
+        entered = np.union1d(register.begins, register.follows)  # the others stand for a run without a state
+        label = np.full(register.size, -1)
+        kinds, label[entered] = np.unique(accepted[entered], axis=0, return_inverse=True)
+        register = register.at(number)
         return SecretTable(
             time=horizon,
             value_names=tuple(_words([one.text for one in formulas], kind) for kind in kinds),
             label=np.repeat(label[None, :, None], len(letters), axis=2),
-            memory_start=step[0, number],
-            memory_step=step[:, number],
-            memory_names=tuple(f"q{state}" for state in range(len(step))),
+            memory_start=register.begins,
+            memory_step=register.follows,
+            memory_names=register.names,
             agent_knows=bool(self.agent_knows),
         )
 
@@ -138,33 +142,9 @@ class Holds(Secret):
         return [frozenset(names) for names in true]
 
 
-def _together(
-    formulas: list[Formula], alphabet: list[Letter], most: int
-) -> tuple[Int[np.ndarray, "M L"], Bool[np.ndarray, "M F"]]:
-    """The product of the formulas' automata, state 0 before anything is read: its steps, and which formulas accept."""
-    automata = [formula.automaton(alphabet) for formula in formulas]
-    numbers: dict[tuple[int, ...] | None, int] = {None: 0}  # None: before the first letter, where no run comes back to
-    found: list[tuple[int, ...] | None] = [None]
-    step: list[list[int]] = []
-    for current in found:
-        row = []
-        for letter in range(len(alphabet)):
-            places = (0,) * len(automata) if current is None else current
-            after = tuple(int(one.step[place, letter]) for one, place in zip(automata, places, strict=True))
-            if after not in numbers:
-                numbers[after] = len(found)
-                found.append(after)
-                if len(found) > most:
-                    raise TooLargeError(
-                        f"the formulas together need more than {most:,} states: use fewer or simpler ones"
-                    )
-            row.append(numbers[after])
-        step.append(row)
-    accepted = [
-        [current is not None and bool(one.accepting[current[place]]) for place, one in enumerate(automata)]
-        for current in found
-    ]
-    return np.array(step), np.array(accepted)
+def _register(automaton: FormulaAutomaton) -> TableRegister:
+    """The state of an automaton, over its letters."""
+    return TableRegister(automaton.step[0], automaton.step, tuple(f"q{state}" for state in range(len(automaton.step))))
 
 
 def _words(texts: list[str], accepted: Bool[np.ndarray, " F"]) -> str:

@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from ...common.checks import Defects
 from ..keys import Key, States
 from ..model import Model
-from .secret import Secret, SecretTable, State, frozen_groups, group_labels
+from .secret import Secret, SecretTable, State, group_labels
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -36,9 +36,6 @@ class InitialState(Secret):
     )
 
     groups: Mapping[str, Iterable[State]] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "groups", frozen_groups(self.groups))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time 0."""

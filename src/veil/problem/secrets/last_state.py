@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...common.checks import Defects, as_tuple
+from ...common.checks import Defects
 from ..keys import SECRET_CELLS, Key, States
 from ..model import Model
-from .secret import Secret, SecretTable, State, frozen_groups, set_or_groups
+from .secret import Secret, SecretTable, State, set_or_groups
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -34,10 +34,6 @@ class LastState(Secret):
 
     states: Iterable[State] | None = None
     groups: Mapping[str, Iterable[State]] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "states", as_tuple(self.states))
-        object.__setattr__(self, "groups", frozen_groups(self.groups))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time T."""

@@ -1,18 +1,8 @@
 """The kinds of secret: veil's own, and those of other packages through the entry points `veil.secrets`."""
 
 from ...common.registry import Registry
-from ..keys import defect_of_keys
+from ..keys import defect_of_kind
 from .secret import Secret
-
-
-def _check(entry: object) -> str | None:
-    """What keeps the class of another package from being a secret."""
-    if not (isinstance(entry, type) and issubclass(entry, Secret)):
-        return "expected a subclass of veil.problem.secrets.Secret"
-    if not isinstance(getattr(entry, "kind", None), str):
-        return "expected the class attribute kind, its name in scenario files"
-    return defect_of_keys(entry.keys)
-
 
 # By the name in scenario files, `kind = "last_state"`.
 SECRETS: Registry[type[Secret]] = Registry(
@@ -31,5 +21,5 @@ SECRETS: Registry[type[Secret]] = Registry(
         "trajectory": "veil.problem.secrets.trajectory:Trajectory",
         "which_model": "veil.problem.secrets.which_model:WhichModel",
     },
-    _check,
+    lambda entry: defect_of_kind(entry, Secret, "veil.problem.secrets.Secret"),
 )

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from ...common.checks import Defects, Names, as_tuple
 from ...common.values import Value
-from ..keys import Key, written
+from ..keys import Key, States, table_of
 from ..model import Model
 from ..registers import TableRegister
 
@@ -93,6 +93,16 @@ class Secret(Value, ABC):
     keys: ClassVar[tuple[Key, ...]] = ()
     several_models: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        """Keep sets of states as tuples, so that they can be read more than once."""
+        super().__post_init__()
+        for key in self.keys:
+            value = getattr(self, key.name, None)
+            if key.form == States:
+                object.__setattr__(self, key.name, as_tuple(value))
+            elif key.form == dict[str, States] and isinstance(value, Mapping):
+                object.__setattr__(self, key.name, {str(name): as_tuple(one) for name, one in value.items()})
+
     @abstractmethod
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The table of the secret, or None with every defect noted, each with the key that it concerns."""
@@ -127,12 +137,7 @@ class Secret(Value, ABC):
 
     def to_table(self, states: Names) -> dict[str, object]:
         """The keys of the `[secret]` table that `from_table` reads as an equal secret; states by name."""
-        given = {key.name: (key, getattr(self, key.name)) for key in self.keys}
-        return {
-            name: written(value, key.form, states)
-            for name, (key, value) in given.items()
-            if value is not None and value != key.default
-        }
+        return table_of(self, self.keys, states)
 
 
 def states_of(problem: "Problem", groups: Mapping[str, Iterable[State]]) -> dict[str, Bool[np.ndarray, " S"]]:
@@ -203,8 +208,3 @@ def all_labels(
         outside = states[int(np.flatnonzero(label < 0)[0])]
         defects.add(f"group {ELSEWHERE!r} does not hold {outside!r}, which is in no group: rename the group", key)
     return (*names, ELSEWHERE), np.where(label < 0, len(names), label)
-
-
-def frozen_groups(groups: Any) -> Any:
-    """Groups with their members as tuples, so that they can be read more than once; anything else as it is."""
-    return {name: as_tuple(members) for name, members in groups.items()} if isinstance(groups, Mapping) else groups

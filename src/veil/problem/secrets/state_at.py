@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...common.checks import Defects, as_tuple
+from ...common.checks import Defects
 from ..keys import SECRET_CELLS, Key, States
 from ..model import Model
 from .last_state import GROUPS
-from .secret import Secret, SecretTable, State, frozen_groups, set_or_groups
+from .secret import Secret, SecretTable, State, set_or_groups
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -36,10 +36,6 @@ class StateAt(Secret):
     time: int
     states: Iterable[State] | None = None
     groups: Mapping[str, Iterable[State]] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "states", as_tuple(self.states))
-        object.__setattr__(self, "groups", frozen_groups(self.groups))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time t."""

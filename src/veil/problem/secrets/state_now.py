@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...common.checks import Defects, as_floats, as_tuple
+from ...common.checks import Defects, as_floats
 from ..keys import SECRET_CELLS, Key, States
 from ..model import Model
 from .last_state import GROUPS
-from .secret import EachTime, Secret, SecretTable, State, frozen_groups, set_or_groups
+from .secret import EachTime, Secret, SecretTable, State, set_or_groups
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -47,8 +47,7 @@ class StateNow(Secret):
     weights: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "states", as_tuple(self.states))
-        object.__setattr__(self, "groups", frozen_groups(self.groups))
+        super().__post_init__()
         if isinstance(self.weights, (list, tuple, np.ndarray)):
             object.__setattr__(self, "weights", tuple(np.asarray(self.weights, dtype=object).ravel().tolist()))
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from ...common.checks import Defects
 from ..keys import Key, States
 from ..model import Model
-from .secret import Secret, SecretTable, State, all_labels, frozen_groups
+from .secret import Secret, SecretTable, State, all_labels
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -40,9 +40,6 @@ class Trajectory(Secret):
     keys = (_OF,)
 
     of: Mapping[str, Iterable[State]] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "of", frozen_groups(self.of))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The group of each state, which a path lists; the label has one value."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from jaxtyping import Bool, Int
 
-from ...common.checks import Defects, as_tuple, distinct
+from ...common.checks import Defects, distinct
 from ..keys import Key, States
 from ..model import Model
 from .secret import Secret, SecretTable, State, membership, states_of
@@ -28,10 +28,6 @@ class _Zones(Secret):
 
     zones: Mapping[str, Iterable[State]]
     agent_knows: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.zones, Mapping):
-            object.__setattr__(self, "zones", {str(name): as_tuple(states) for name, states in self.zones.items()})
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """A memory of the zones so far; the label at time T is the memory."""

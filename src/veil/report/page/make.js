@@ -15,7 +15,12 @@ export function make(name, attributes, parent, text) {
 export const tint = (name) => `var(--${name})`;
 // The same, dark or light enough to be read as text.
 export const inkOf = (name) => `color-mix(in srgb, var(--${name}) 65%, var(--ink))`;
-export const percent = (p) => `${Number(p >= 0.0995 ? (100 * p).toFixed(1) : (100 * p).toPrecision(2))}%`;
+// Two digits of what is small, and of what is missing to all.
+export function percent(p) {
+  const isNearlyAll = p > 0.9995 && 1 - p > 1e-9;
+  const text = p < 0.0995 ? (100 * p).toPrecision(2) : (100 * p).toFixed(isNearlyAll ? 3 : 1);
+  return `${Math.min(Number(text), isNearlyAll ? 99.999 : 100)}%`;
+}
 export const largest = (values) => values.reduce((a, b) => Math.max(a, b), 1e-9);
 export const short = (text, most) =>
   text.length <= most ? text : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`;

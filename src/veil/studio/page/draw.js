@@ -60,6 +60,8 @@ export function start(root, studio) {
   const chosen = () => board.redraw();
   const palette = new Palette(signs, settings, { change, chosen, notice: studio.notice, cells });
   const showFields = makeFields(fields, { change, cells, reshape: (made) => board.replace(made) });
+  const ofGrid = [signs, settings, board.box, place, fields, keys];
+  for (const part of ofGrid) part.hidden = true; // until there is a drawing
   let drawing = null;
   let defects = [];
 
@@ -75,7 +77,7 @@ export function start(root, studio) {
     if (!answer.drawing) return board.outdate();
     drawing = answer.drawing;
     const isGrid = drawing.kind === "grid";
-    for (const part of [signs, settings, board.box, place, fields, keys]) part.hidden = !isGrid;
+    for (const part of ofGrid) part.hidden = !isGrid;
     picture.hidden = isGrid;
     if (!isGrid) return showScene(picture, drawing);
     draft.missed = draft.dirty || board.isPainting;

@@ -66,5 +66,5 @@ function note(rows, run) {
   const last = rows.at(-1);
   if (run.state !== "running" || !isNumber(run.seconds) || !isNumber(run.bits) || last?.[0] === run.seconds) return;
   if (last && last[0] > run.seconds + 1) rows.length = 0; // it was begun anew
-  rows.push([run.seconds, run.bits, run.return ?? null, run.upper ?? null]);
+  rows.push([run.seconds, run.bits, run.expected_return ?? null, run.proven_upper ?? null]);
 }

@@ -52,9 +52,9 @@ function makeTiles(card, first) {
   return (run) => {
     const frontier = run.kind === "frontier";
     const points = frontier && !isBusy(run) ? run.points : [];
-    const best = points.length ? points.reduce((a, b) => (b[1] > a[1] ? b : a)) : [run.return, run.bits];
+    const best = points.length ? points.reduce((a, b) => (b[1] > a[1] ? b : a)) : [run.expected_return, run.bits];
     const [earned, bits] = best;
-    const bound = reveals(run) ? run.lower : run.upper;
+    const bound = reveals(run) ? run.proven_lower : run.proven_upper;
     const texts = boundTiles(bits, bound, reveals(run));
     put("bits", bits, isNumber(bits) ? `${shown(bits)} bits` : "–");
     put("return", earned, shown(earned));

@@ -39,7 +39,7 @@ function drawTime(host, runs, moments) {
 
 function overTime(run, rows) {
   const ended = !isBusy(run) && isNumber(run.bits);
-  const all = ended ? [...rows, [rows.at(-1)[0], run.bits, null, run.upper ?? null]] : rows;
+  const all = ended ? [...rows, [rows.at(-1)[0], run.bits, null, run.proven_upper ?? null]] : rows;
   const line = (part, column) => ({
     x: part.map((row) => row[0]),
     y: part.map((row) => row[column]),
@@ -74,6 +74,6 @@ function forReturn(run) {
     const line = { x: points.map((p) => p[0]), y: points.map((p) => p[1]), marks: "circle", ...look };
     return points.length ? [line] : [];
   }
-  if (!isNumber(run.bits) || !isNumber(run.return)) return [];
-  return [{ x: [run.return], y: [run.bits], marks: "diamond", line: false, ...look }];
+  if (!isNumber(run.bits) || !isNumber(run.expected_return)) return [];
+  return [{ x: [run.expected_return], y: [run.bits], marks: "diamond", line: false, ...look }];
 }

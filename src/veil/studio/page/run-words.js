@@ -42,12 +42,14 @@ function outcome(run) {
     const met = run.feasible === false ? ", not met" : "";
     sentences.push(`Threshold on the return: ${short(run.threshold)}${met}.`);
   }
-  if (!reveals(run) && isNumber(run.lower) && isNumber(run.upper))
-    sentences.push(`Proven of this policy: at least ${below(run.lower)} bits.`);
+  const trivial = run.proven?.match(/trivial: [^);]*/);
+  if (trivial) sentences.push(`The proven bound says nothing (${trivial[0]}).`);
+  if (!reveals(run) && isNumber(run.proven_lower) && isNumber(run.proven_upper))
+    sentences.push(`Proven of this policy: at least ${below(run.proven_lower)} bits.`);
   if (isNumber(run.delayed_upper))
     sentences.push(`Proven without seeing the current observation: at most ${above(run.delayed_upper)}.`);
   if (isNumber(run.seconds)) sentences.push(`Search: ${run.seconds.toFixed(1)} s.`);
-  if (run.note) sentences.push(`${isNumber(run.upper) ? "Note" : "No proof"}: ${run.note}.`);
+  if (run.note) sentences.push(`${isNumber(run.proven_upper) ? "Note" : "No proof"}: ${run.note}.`);
   return sentences.filter(Boolean).join(" ");
 }
 
@@ -59,5 +61,5 @@ function ending(run) {
 function missing(run) {
   if (run.kind !== "frontier" || run.points.length >= run.wanted) return "";
   const remedy = run.status === "TIME_LIMIT" ? ": give it more time" : "";
-  return `${run.wanted - run.points.length} of ${run.wanted} points are missing${remedy}.`;
+  return `${run.wanted - run.points.length} of ${run.wanted} points missing${remedy}.`;
 }

@@ -1,4 +1,4 @@
-"""`veil observe`, `veil simulate`, `veil measure --attack`: what the observer sees, live."""
+"""`veil simulate`, `veil measure --attack`: what the observer sees, live."""
 
 import csv
 import json
@@ -13,16 +13,18 @@ import veil as package
 from tests.cli.commands import Done, veil
 from veil.cli import shared
 
+OBSERVE = ("simulate", "gallery:two-rooms", "uniform", "--observed", "-")
+
 
 def steps(done: Done) -> list[dict]:
-    """The documents of `veil observe --json`, one on each line."""
+    """The documents of `veil simulate --observed - --json`, one on each line."""
     return [json.loads(line) for line in done.out.splitlines()]
 
 
 def test_posteriors_are_those_of_the_filter():
     problem = package.gallery.load("two-rooms")
     watcher = package.ObserverFilter(problem, package.MarkovPolicy.uniform(problem))
-    done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="0\nbeep\n")
+    done = veil(*OBSERVE, "--json", stdin="0\nbeep\n")
     assert done.code == 0
     assert list(steps(done)[0]["posterior"]) == list(problem.secret_values)
     for step, seen in zip(steps(done), ("0", "beep"), strict=True):
@@ -32,7 +34,7 @@ def test_posteriors_are_those_of_the_filter():
 
 def test_it_answers_at_once():
     """A line in, a line out, before the input ends."""
-    command = [sys.executable, "-m", "veil", "observe", "gallery:two-rooms", "uniform"]
+    command = [sys.executable, "-m", "veil", *OBSERVE]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -46,7 +48,7 @@ def test_it_answers_at_once():
 
 
 def test_ctrl_c_ends_it():
-    command = [sys.executable, "-m", "veil", "observe", "gallery:two-rooms", "uniform", "--json"]
+    command = [sys.executable, "-m", "veil", *OBSERVE, "--json"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -64,30 +66,30 @@ def test_ctrl_c_ends_it():
 
 
 def test_an_impossible_observation_changes_nothing():
-    done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="beep\n0\n0\n")
+    done = veil(*OBSERVE, "--json", stdin="beep\n0\n0\n")
     found = steps(done)
     assert done.code == 0
     assert found[0]["impossible"]
     assert found[0]["time"] is None
     assert [step["posterior"]["secret"] for step in found] == pytest.approx([0.5, 0.5, 0.2])
-    text = veil("observe", "gallery:two-rooms", "uniform", stdin="beep\n")
+    text = veil(*OBSERVE, stdin="beep\n")
     assert "line 1: observation 'beep' at time 0 is impossible" in text.err
     assert "(refused)" in text.out
 
 
 def test_what_is_not_understood_is_code_2_and_the_rest_goes_on():
-    done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="boop\n0\n")
+    done = veil(*OBSERVE, "--json", stdin="boop\n0\n")
     assert done.code == shared.BAD_INPUT
     assert "unknown observation 'boop'" in steps(done)[0]["error"]
     assert steps(done)[1]["time"] == 0
 
 
 def test_beyond_the_horizon_and_a_new_run():
-    done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="0\nbeep\n0\n\n0\n")
+    done = veil(*OBSERVE, "--json", stdin="0\nbeep\n0\n\n0\n")
     assert "an empty line starts a new one" in steps(done)[2]["error"]
     assert steps(done)[3]["new_run"]
     assert [step["time"] for step in steps(done)] == [0, 1, 1, None, 0]
-    assert "(new run)" in veil("observe", "gallery:two-rooms", "uniform", stdin="0\n\n0\n").out
+    assert "(new run)" in veil(*OBSERVE, stdin="0\n\n0\n").out
 
 
 def test_actions_come_with_observations(home: Path):
@@ -96,7 +98,13 @@ def test_actions_come_with_observations(home: Path):
         text.replace("[observer.sensors", "[observer]\nsees_actions = true\n[observer.sensors")
     )
     done = veil(
-        "observe", "rooms.toml", "uniform", "--json", stdin="0\nwalk,camera\nwait\tcamera\n\n0\ncamera\nfly,camera\n"
+        "simulate",
+        "rooms.toml",
+        "uniform",
+        "--observed",
+        "-",
+        "--json",
+        stdin="0\nwalk,camera\nwait\tcamera\n\n0\ncamera\nfly,camera\n",
     )
     found = steps(done)
     assert [step["time"] for step in found] == [0, 1, 2, None, 0, 0, 0]
@@ -106,7 +114,8 @@ def test_actions_come_with_observations(home: Path):
 
 def test_what_is_simulated_can_be_observed(result: Path):
     seen = veil("simulate", "rooms.toml", result, "--runs", "3", "--observations", "--seed", "4").out
-    done = veil("observe", "rooms.toml", result, "--json", stdin=seen)
+    Path("seen.txt").write_text(seen, encoding="utf-8")
+    done = veil("simulate", "rooms.toml", result, "--observed", "seen.txt", "--json")
     assert done.code == 0
     assert not [step for step in steps(done) if "error" in step]
     assert len(steps(done)) == 3 * 3 + 2

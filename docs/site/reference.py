@@ -1,17 +1,21 @@
-"""The reference of scenario files, written from the schema: every table, every key, its form, default and meaning."""
+"""Prints `docs/scenario-reference.md` from the schema: every table and key of scenario files, its form, default and meaning.
+
+Run `python docs/site/reference.py > docs/scenario-reference.md` after a change of a key; a test compares the two.
+"""
 
 import inspect
+import re
 
 from pydantic.json_schema import JsonSchemaValue
 
-from ...policy.memories.registry import MEMORIES
-from ...problem.secrets.registry import SECRETS
-from . import schema as forms
-from .models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
-from .observer import MOST_EMISSIONS, MOST_READINGS
-from .solve_table import memory_form
-from .text import MOST_BYTES
-from .types import Table
+from veil.formats.scenario import schema as forms
+from veil.formats.scenario.models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
+from veil.formats.scenario.observer import MOST_EMISSIONS, MOST_READINGS
+from veil.formats.scenario.solve_table import memory_form
+from veil.formats.scenario.text import MOST_BYTES
+from veil.formats.scenario.types import Table
+from veil.policy.memories.registry import MEMORIES
+from veil.problem.secrets.registry import SECRETS
 
 # Kinds of one thing share a section.
 _KINDS: dict[str, dict[str, type[Table]]] = {
@@ -43,9 +47,16 @@ _TABLES: tuple[tuple[str, type[Table] | None], ...] = (
     ("`[solve.memory]`", None),
 )
 
+# The section of each table, by its key.
+_SECTIONS = {
+    name: re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+    for heading, _ in _TABLES
+    for name in re.findall(r"\[(\w+)(?:\.NAME)?\]", heading)
+}
+
 _HEAD = f"""# Scenario files
 
-<!-- Written by `python -m veil.formats.scenario.reference` from formats/scenario/schema.py: edit that file instead. -->
+<!-- Written by `python docs/site/reference.py` from formats/scenario/schema.py: edit that file instead. -->
 
 A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`, `[graph]` or `[file]`), an observer,
 a secret, the number of decisions and a threshold on the return. `veil.load` reads it, and `veil show schema` prints
@@ -53,7 +64,7 @@ the JSON schema for editors. Nothing in a file is executed, and unknown keys are
 
 ```console
 $ veil new patrol
-$ veil inspect patrol.toml
+$ veil show patrol.toml
 ```
 
 ```toml
@@ -97,7 +108,8 @@ def reference() -> str:
     parts = [_HEAD]
     for heading, form in _TABLES:
         if form is None:
-            parts.append(f"## {heading}\n\n{_kinds(schema, _KINDS[heading])}")
+            kinds = _kinds if heading == "`[secret]`" else _memories
+            parts.append(f"## {heading}\n\n{kinds(schema, _KINDS[heading])}")
             continue
         table = schema if form is forms.ScenarioFile else schema["$defs"][form.__name__]
         if form is forms.AgentTable:  # its other keys are those of an observer
@@ -131,6 +143,23 @@ def _kinds(schema: JsonSchemaValue, kinds: dict[str, type[Table]]) -> str:
     return "\n".join([*lines, "", *_HEADER, *rows]) + "\n"
 
 
+def _memories(schema: JsonSchemaValue, kinds: dict[str, type[Table]]) -> str:
+    """What each kind of memory is, and the values of its keys."""
+    lines = [
+        "A memory is a word, such as `states:2+clock`, or a table, such as `{ states = 2, clock = true }`. `clock` says",
+        "whether the policy also depends on the time.",
+        "",
+        "| kind | what it is | key of the same name | `clock` by default |",
+        "|---|---|---|---|",
+    ]
+    for kind, form in kinds.items():
+        fields = schema["$defs"][form.__name__]["properties"]
+        lines.append(
+            f"| `{kind}` | {_cell(_words(form))} | {_cell(_value(fields[kind]))} | {_value(fields['clock'])[9:-1]} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def _words(form: type[Table]) -> str:
     return " ".join(inspect.cleandoc(form.__doc__ or "").split())
 
@@ -149,12 +178,19 @@ def _cell(text: str) -> str:
 def _rows(table: JsonSchemaValue) -> str:
     lines: list[str] = [*_HEADER]
     for key, field in table["properties"].items():
-        lines.append(f"| {_name(table, key)} | {_cell(_value(field))} | {_cell(field.get('description', ''))} |")
+        value = _cell(_value(field))
+        if re.fullmatch(r"((list|table) of: )*table", value) and key in _SECTIONS:
+            value = f"[{value}](#{_SECTIONS[key]})"
+        lines.append(f"| {_name(table, key)} | {value} | {_cell(field.get('description', ''))} |")
     return "\n".join(lines) + "\n"
 
 
 def _values(table: JsonSchemaValue) -> str:
-    rows = [f"| {_name(table, key)} | {_cell(_value(field))} |" for key, field in table["properties"].items()]
+    """The keys by their value, those of one kind together."""
+    keys: dict[str, list[str]] = {}
+    for key, field in table["properties"].items():
+        keys.setdefault(_cell(_value(field)), []).append(_name(table, key))
+    rows = [f"| {', '.join(names)} | {value} |" for value, names in keys.items()]
     return "\n".join(["| key | value |", "|---|---|", *rows]) + "\n"
 
 

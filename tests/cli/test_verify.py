@@ -1,11 +1,11 @@
-"""`veil certify` and `veil verify`: a proof holds, and whatever is changed in it or around it is noticed."""
+"""`veil verify`: a proof holds, and whatever is changed in it or around it is noticed."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import veil
+from tests.cli.commands import NO_PROOF, veil
 from tests.seeds import looped
 from veil import InputError, load_result
 from veil.cli import shared
@@ -24,9 +24,9 @@ def test_a_result_is_verified(result: Path):
 
 
 def test_a_certificate_of_its_own(result: Path):
-    done = veil("certify", "rooms.toml", result, "-o", "proof.json", "--time-limit", "1", "--json")
+    done = veil("measure", "rooms.toml", result, "--certificate", "proof.json", "--proof-time-limit", "1", "--json")
     assert done.code == 0, done.err
-    assert done.json["lower"] <= done.json["upper"]
+    assert done.json["certificate"]["lower"] <= done.json["certificate"]["upper"]
     alone = veil("verify", "proof.json")
     assert alone.code == shared.BAD_INPUT
     assert "veil verify SCENARIO POLICY CERTIFICATE" in alone.err
@@ -36,16 +36,23 @@ def test_a_certificate_of_its_own(result: Path):
 
 
 def test_a_certificate_of_queries(tmp_path: Path):
-    place, plan, proof = "gallery:camera-guard", tmp_path / "plan.safetensors", tmp_path / "proof.json"
-    done = veil("queries", place, "--time-limit", "5", "-o", plan, "--certificate", proof, "--json")
+    place, plan = "gallery:camera-guard", tmp_path / "plan"
+    proof = plan / "certificate.json"
+    done = veil("solve", place, "--method", "queries", "--time-limit", "5", "-o", plan, "--json")
     assert done.code == 0, done.err
-    found = veil("verify", place, plan, proof, "--json").json
+    found = veil("verify", plan, "--json").json
     assert found["holds"]
-    assert done.json["lower"] - 1e-4 <= found["lower"] <= done.json["upper"] <= found["upper"] + 1e-9
+    bounds = done.json["answer"]["settings"]
+    assert bounds["lower"] - 1e-4 <= found["lower"] <= bounds["upper"] <= found["upper"] + 1e-9
+    assert bounds["compared"]["all sensors at once"] <= bounds["upper"] <= bounds["compared"]["nothing asked"]
     claim = json.loads(proof.read_text("utf-8"))
     claim["beliefs"]["lower"] = claim["channels"][0]["upper"]
     proof.write_text(json.dumps(claim), encoding="utf-8")
-    assert veil("verify", place, plan, proof).code == shared.REJECTED
+    assert veil("verify", plan).code == shared.REJECTED
+    priced = veil("solve", place, "--method", "queries", "--set", "solve.task=-0.5*return", *NO_PROOF, "--json")
+    assert priced.code == 0, priced.err
+    refused = veil("solve", place, "--method", "queries", "--set", "solve.task=0.5*return", *NO_PROOF, "-o", "other")
+    assert (refused.code, "a price of the return alone" in refused.err) == (2, True)
 
 
 @looped("field", ["lower", "upper", "expected_return", "problem_hash", "policy_hash"])

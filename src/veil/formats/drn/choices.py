@@ -1,16 +1,16 @@
-"""From states with choices, as Storm and PRISM have them, to a model with named actions."""
+"""From states with choices, as Storm has them, to a model with named actions."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.errors import InputError, TooLargeError
-from ..problem.model import Model
-from ..problem.observer import Observer
-from .text import joined_values
+from ...common.errors import InputError, TooLargeError
+from ...problem.model import Model
+from ...problem.observer import Observer
+from ..text import joined_values
 
 UNLABELLED = "unlabelled"
 _MOST_PAIRS = 2**26  # (state, action) pairs: 512 MiB of rewards
@@ -21,7 +21,7 @@ class Choices:
     """A Markov model as Storm keeps it: the choices of each state one after the other, and the steps of each choice.
 
     `owner` is the state of a choice; `label` its label, a place in `label_names`; `step_choice`, `step_target` and
-    `step_value` are the steps, in order of their choices. Rewards by name: of states `(S,)`, of choices `(C,)`.
+    `step_value` are the steps, in order of their choices. `rewards` of choices, with those of their states, by name.
     """
 
     num_states: int
@@ -32,13 +32,7 @@ class Choices:
     step_target: Int[np.ndarray, " n"]
     step_value: Float[np.ndarray, " n"]
     starts: Int[np.ndarray, " k"]
-    state_rewards: Mapping[str, np.ndarray] = field(default_factory=dict)
-    choice_rewards: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @property
-    def reward_names(self) -> list[str]:
-        """The names of the reward models, in order."""
-        return list(dict.fromkeys([*self.state_rewards, *self.choice_rewards]))
+    rewards: Mapping[str, Float[np.ndarray, " C"]]
 
 
 def model_of(
@@ -91,11 +85,11 @@ def model_of(
     return model, notes
 
 
-def observer_of(observation: Int[np.ndarray, " S"], names: Sequence[str] | None = None) -> Observer:
+def observer_of(observation: Int[np.ndarray, " S"]) -> Observer:
     """The observer that sees the observation class of each state, from time 0 on; classes are 0, 1, …."""
-    count = int(observation.max()) + 1 if names is None else len(names)
     size = len(observation)
-    return Observer(sp.csr_array((np.ones(size), observation, np.arange(size + 1)), shape=(size, count)), names)
+    shape = (size, int(observation.max()) + 1)
+    return Observer(sp.csr_array((np.ones(size), observation, np.arange(size + 1)), shape=shape))
 
 
 def _state_names(valuations: Mapping[str, np.ndarray]) -> list[str] | None:
@@ -122,11 +116,10 @@ def _actions(choices: Choices) -> tuple[np.ndarray, list[str]]:
 
 
 def _rewards(choices: Choices, wanted: str | None, source: str, notes: list[str]) -> np.ndarray:
-    known = choices.reward_names
+    known = sorted(choices.rewards)  # Storm exports them in any order
     if wanted is None and len(known) > 1:
-        raise InputError(
-            source, [f"it has rewards {', '.join(map(repr, known))}: choose one, reward_model={known[0]!r}"]
-        )
+        words = f"it has rewards {', '.join(map(repr, known))}: choose one, reward_model={known[0]!r}"
+        raise InputError(source, [words])
     if wanted is not None and wanted not in known:
         listed = ", ".join(map(repr, known)) or "none"
         raise InputError(source, [f"it has no rewards {wanted!r}: known are {listed}"])
@@ -136,9 +129,4 @@ def _rewards(choices: Choices, wanted: str | None, source: str, notes: list[str]
     name = known[0] if wanted is None else wanted
     if len(known) > 1:
         notes.append("rewards left out: " + ", ".join(other for other in known if other != name))
-    total = np.zeros(len(choices.owner))
-    if name in choices.state_rewards:
-        total += choices.state_rewards[name][choices.owner]
-    if name in choices.choice_rewards:
-        total += choices.choice_rewards[name]
-    return total
+    return choices.rewards[name]

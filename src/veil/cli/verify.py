@@ -1,4 +1,4 @@
-"""`veil certify` and `veil verify`: make and check certificates of how good a policy is."""
+"""`veil verify`: check certificates of how good a policy is."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..common.rounding import lower_text, upper_text
-from .options import Further, with_changes
-from .progress import QuietOption, reported
-from .shared import (
-    JsonOption,
-    PolicyArgument,
-    ScenarioArgument,
-    TimeLimitOption,
-    guarded,
-    open_policy,
-    open_scenario,
-    print_facts,
-    print_json,
-    told_of_source,
-)
+from .options import Further
+from .shared import JsonOption, open_policy, open_scenario, print_facts, print_json, told_of_source
 
 PROBLEM_FILE, POLICY_FILE = "problem.bin", "policy.safetensors"
 CONFIDENCE_LABEL = "with confidence"
@@ -34,61 +22,6 @@ if TYPE_CHECKING:
     from ..proof.checking import Verification
 
 
-@guarded
-@with_changes
-def certify(
-    scenario: ScenarioArgument,
-    policy: PolicyArgument,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write; its arrays go in a second file beside it.")
-    ] = Path("certificate.json"),
-    time_limit: TimeLimitOption = 60.0,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-    *,
-    changes: tuple[str, ...] = (),
-) -> None:
-    """Prove a lower bound on what a policy hides, and an upper bound over all policies with the same threshold.
-
-    `veil verify` checks the file from the scenario and the policy alone. Of the scenario's table [solve] it uses goal and
-    hide. --set certify.gap=BITS stops the search when the bounds are this close, 0.001 by default.
-
-    Example: veil certify patrol.toml patrol-result -o proof.json
-    """
-    from ..formats.results.document import certificate_document, problem_document
-    from ..problem.pairs import OWN
-    from ..proof.certify import certify as issue
-
-    more = Further("certify", changes, issue)
-    opened = open_scenario(scenario, more.changes)
-    acting = open_policy(opened.problem, policy)
-    goal = opened.settings.get("goal", "opaque")
-    aim = {
-        "goal": goal,
-        "hide": opened.settings.get("hide", OWN) if goal == "opaque" else OWN,
-        "time_limit": time_limit,
-    }
-    with reported(quiet=quiet or as_json) as progress:
-        certificate = issue(opened.problem, acting, progress=progress, **aim | more.of(issue))
-    certificate.save(output)
-    if as_json:
-        own = {"file": str(output), "feasible": certificate.feasible, "threshold": certificate.threshold}
-        known = {name: getattr(certificate, name) for name in ("best_known", "class_gap", "solver_gap", "price")}
-        print_json(
-            {
-                "problem": problem_document(opened.problem, opened.source),
-                **certificate_document(certificate),
-                **own,
-                **known,
-            }
-        )
-        return
-    print(certificate.summary())
-    print(f"written to {output}")
-
-
-@guarded
-@with_changes
 def verify(
     places: Annotated[
         list[str],
@@ -299,7 +232,9 @@ def _parts(places: list[str]) -> _Parts:
         result = read_result(path, check_files=False)
         if result.certificate is None:
             why = result.document.certificate_note
-            raise InputError(place, [f"this result has no certificate ({why}): create one with veil certify"])
+            raise InputError(
+                place, [f"this result has no certificate ({why}): create one with veil measure --certificate"]
+            )
         path = result.certificate
     elif path.name == CERTIFICATE and (path.parent / DOCUMENT).exists() and policy is None:
         result = read_result(path.parent, check_files=False)
