@@ -9,6 +9,7 @@ from validation.channels import Source, hidden_chains, known, readings, table, t
 
 import veil
 from tests.cli.commands import veil as command
+from veil.learning.audited import audit_schema
 
 QUICK = ("counts", "chains")
 
