@@ -103,7 +103,7 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "NaN entry": (
         lambda: model(transitions=transitions({(1, 0): [NAN, 0.5, 0.5]})),
-        ["'office'", "'walk'", "'hall'", "nan", "expected a probability"],
+        ["'office'", "'walk'", "'hall'", "nan", "expected a finite number"],
     ),
     "transitions with two axes": (lambda: model(transitions=np.eye(3)), ["transitions", "(3, 3)", "(S, A, S)"]),
     "transitions without states": (

@@ -76,7 +76,6 @@ def test_scenario_files_have_no_others():
 def test_commands_have_each(command: Any, known: dict[str, Setting]):
     found, parameters = flags(command), inspect.signature(command).parameters
     own = {"scenario", "output", "report", "force", "quiet", "as_json"}
-    own |= {"thresholds"}  # a list, written as text
     assert set(found) - own == {name for name, option in known.items() if option.flag}
     for name in set(found) - own:
         option, flag = known[name], found[name]

@@ -8,7 +8,7 @@ from ..common.settings import settings
 from ..tradeoffs.options import CompareOptions
 from .options import Further, with_options
 from .progress import QuietOption, reported
-from .shared import INTERRUPTED, SOLVED, JsonOption, ScenarioArgument, open_scenario, print_json, stop
+from .shared import INTERRUPTED, SOLVED, JsonOption, ScenarioArgument, open_scenario, print_json, print_table, stop
 from .solve import endings_keep_the_best
 
 
@@ -53,7 +53,10 @@ def compare(
     if as_json:
         print_json(_document(found))
     else:
-        print(found.summary())
+        rows = [[one.policy_class, one.opacity.bits, one.expected_return, round(one.seconds, 1), one.ending]
+                for one in found.rows]  # fmt: skip
+        print_table(["class", "bits", "return", "seconds", "status"], rows)
+        print("\n".join(found.notes))
     stop(INTERRUPTED if any(row.status.name == "INTERRUPTED" for row in found.rows) else SOLVED)
 
 

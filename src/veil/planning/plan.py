@@ -52,8 +52,8 @@ class ClassPlan:
     @property
     def text(self) -> str:
         """The plan in one sentence."""
-        rounds = " and ".join(f"{length} iterations, of which {kept} stay," for length, kept in self.rounds)
-        begin = f"{self.starts} starts" + (f", {rounds} then" if rounds else ",")
+        kept = ", ".join(f"{kept} after {length} more" for length, kept in self.rounds).replace("more", "iterations", 1)
+        begin = f"{self.starts} starts" + (f", of which stay {kept}, then" if kept else ",")
         drawn = f" on {self.batch} sequences and more for each gradient" if self.batch else ""
         return f"{self.policy_class}: {self.why}; {begin} {self.optimiser}{drawn}, {self.device}"
 

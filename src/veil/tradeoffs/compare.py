@@ -42,6 +42,11 @@ class ComparedClass(Value):
     seconds: float
     from_smaller_class: bool = False
 
+    @property
+    def ending(self) -> str:
+        """How its search ended, in words."""
+        return self.status.name.lower().replace("_", " ") + ", from a smaller class" * self.from_smaller_class
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Value):
@@ -64,14 +69,18 @@ class Comparison(Value):
         width = max([len(row.policy_class) for row in self.rows] + [5])
         lines = [f"{'class':<{width}} {'bits':>9} {'return':>10} {'seconds':>8}  status"]
         for row in self.rows:
-            words = row.status.name.lower().replace("_", " ") + (", from a smaller class" * row.from_smaller_class)
             numbers = f"{row.opacity.bits:9.4f} {row.expected_return:10.5g} {row.seconds:8.1f}"
-            lines.append(f"{row.policy_class:<{width}} {numbers}  {words}")
+            lines.append(f"{row.policy_class:<{width}} {numbers}  {row.ending}")
+        return "\n".join([*lines, *self.notes])
+
+    @property
+    def notes(self) -> list[str]:
+        """The proven bound, and the classes that were not searched, a sentence each."""
+        lines = list[str]()
         if math.isfinite(self.upper_bits):
             words = f"{upper_text(self.upper_bits, 6)} bits{in_parentheses(self.trivial)}"
             lines.append(f"Proven upper bound over all policies: {words}.")
-        lines += [f"Not searched: {name}: {reason}" for name, reason in self.failed]
-        return "\n".join(lines)
+        return lines + [f"Not searched: {name}: {reason}" for name, reason in self.failed]
 
 
 @takes(CompareOptions)
