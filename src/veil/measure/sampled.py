@@ -1,5 +1,6 @@
 """Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ def sample(
     slope = np.zeros(question.chain.table.shape) if gradient else None
     try:
         with team_of(workers) as team:
-            work = partial(type(question).draw, gradient=gradient)
+            work = functools.partial(type(question).draw, gradient=gradient)
             for found, part in team.shares(work, question, chunks, clock):
                 tally.add(found)
                 if slope is not None and part is not None:
