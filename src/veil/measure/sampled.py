@@ -1,5 +1,6 @@
 """Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ def sample(
     slope = np.zeros(question.chain.table.shape) if gradient else None
     try:
         with team_of(workers) as team:
-            for found, part in team.shares(_with_gradient if gradient else _without_gradient, question, chunks, clock):
+            work = functools.partial(type(question).draw, gradient=gradient)
+            for found, part in team.shares(work, question, chunks, clock):
                 tally.add(found)
                 if slope is not None and part is not None:
                     slope += part
@@ -100,14 +102,6 @@ def sample(
     if slope is not None and tally.count != sequences:
         slope *= sequences / tally.count
     return tally, slope, why
-
-
-def _with_gradient(question: "Question", chunk: "Chunk", clock: Clock) -> "tuple[Tally, np.ndarray | None]":
-    return question.draw(chunk, clock, gradient=True)
-
-
-def _without_gradient(question: "Question", chunk: "Chunk", clock: Clock) -> "tuple[Tally, np.ndarray | None]":
-    return question.draw(chunk, clock, gradient=False)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ..common.errors import InputError, TooLargeError
+from ..common.numbering import ragged
 from ..problem.problem import Problem
 from .exported_history import history_document
 from .history import HistoryPolicy
@@ -160,8 +161,7 @@ def _steps(problem: Problem, rows: Recall) -> tuple[dict[str, np.ndarray], np.nd
         if sum(len(part[0]) for part in parts) + counts.sum() * len(seen) > MOST_STEPS:
             raise TooLargeError(f"the memory has more than {MOST_STEPS:,} steps, too many for an exported player")
         pair = np.repeat(np.arange(len(state)), counts)
-        offset = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
-        entered = graph.indices[graph.indptr[state[pair]] + offset]  # pyright: ignore[reportAttributeAccessIssue]
+        entered = graph.indices[ragged(graph.indptr[state], counts)]  # pyright: ignore[reportAttributeAccessIssue]
         pair, entered = np.repeat(pair, len(seen)), np.repeat(entered.astype(np.int64), len(seen))
         reading = np.tile(seen, len(pair) // len(seen))
         parts.append((memory[pair], state[pair], np.full(len(pair), action), entered, reading))

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import InputError, TooLargeError
+from ..common.numbering import ragged
 from ..problem.problem import Problem
 from .history import HistoryPolicy
 from .tabulated import COLUMNS, MOST_STEPS, Document, packed_table, tabulated
@@ -98,8 +99,7 @@ def _steps(
             if total > MOST_STEPS:
                 raise TooLargeError(f"the policy has more than {MOST_STEPS:,} steps, too many for an exported player")
             pair = np.repeat(np.arange(len(state)), counts)
-            offset = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
-            entered = np.repeat(matrix.indices[matrix.indptr[state[pair]] + offset].astype(np.int64), size)
+            entered = np.repeat(matrix.indices[ragged(matrix.indptr[state], counts)].astype(np.int64), size)
             pair = np.repeat(pair, size)
             reading = np.tile(np.arange(size), len(pair) // max(size, 1))
             event = reading + (action * size if observer.sees_actions else 0)

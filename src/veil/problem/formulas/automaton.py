@@ -124,29 +124,18 @@ class _Monitor:
     """
 
     def __init__(self, past: list[Node], letters: list[Letter]):
-        self.letters: list[tuple[Letter, tuple[bool, ...]]] = []
-        self.step: list[list[tuple[int, int]]] = []
-        numbers: dict[tuple[Letter, tuple[bool, ...]], int] = {}
-        states: dict[tuple[bool, ...] | None, int] = {None: 0}
-        memories: list[dict[Node, bool] | None] = [None]
+        pairs: _Numbered[tuple[Letter, tuple[bool, ...]]] = _Numbered("letters", _MOST_LETTERS)
+        memories: _Numbered[dict[Node, bool] | None] = _Numbered("combinations of truth values", _MOST_BACKWARDS)
+        memories.number(None, None)
+        self.letters, self.step = pairs.items, list[list[tuple[int, int]]]()
         inner = list(dict.fromkeys(node for operator in past for node in operator.walk()))
-        for memory in memories:
+        for memory in memories.items:
             row = []
             for letter in letters:
                 values = _at_present(inner, letter, memory)
-                seen = tuple(values[node] for node in past)
-                key = tuple(values.values())
-                if key not in states:
-                    states[key] = len(memories)
-                    memories.append(values)
-                pair = letter, seen
-                if pair not in numbers:
-                    numbers[pair] = len(self.letters)
-                    self.letters.append(pair)
-                row.append((states[key], numbers[pair]))
+                pair = letter, tuple(values[node] for node in past)
+                row.append((memories.number(tuple(values.values()), values), pairs.number(pair, pair)))
             self.step.append(row)
-            if len(memories) > _MOST_BACKWARDS or len(self.letters) > _MOST_LETTERS:
-                raise _too_large("letters", _MOST_LETTERS)
 
 
 def _at_present(nodes: list[Node], letter: Letter, before: dict[Node, bool] | None) -> dict[Node, bool]:
