@@ -182,7 +182,7 @@ def make_backend(space: Space, asked: Asked) -> Backend:
     if asked.evaluation == "sampled":
         return make_sampled(space, asked, asked.why)
     if asked.evaluation == "bracket":
-        return windowed(space)
+        return windowed(space, _MOST_SECONDS / _EXACT_GRADIENTS)
     found, most = _exact(space, asked), asked.most_seconds(space)
     seconds = math.inf if found is None else found.cost_seconds
     if found is not None and seconds <= most:

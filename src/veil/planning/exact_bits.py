@@ -26,7 +26,7 @@ from ..measure.each_time import EachValue
 from ..measure.exact import Budget
 from ..measure.loss import Rule
 from ..problem.belief import Belief
-from .backend import ALL_AT_ONCE, UNBOUNDED, Draw, Ends, Estimate, Tables
+from .backend import ALL_AT_ONCE, PER_ENTRY, UNBOUNDED, Draw, Ends, Estimate, Tables
 from .policy_class import Space, any_table
 
 Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -34,8 +34,6 @@ Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
-_PER_ENTRY = 1e-8  # seconds for each transition and time of a sum over times (measured on one core)
-_WINDOW_SECONDS = 0.3  # forecast of a gradient on the widest windows that are taken: of an exact one too (`channels`)
 
 
 def entropy_of_rows(joint: Float[np.ndarray, "B Y Z"]) -> tuple[np.ndarray, np.ndarray]:
@@ -222,8 +220,8 @@ def hidden_ends(space: Space) -> Ends:
 
 
 def _seconds_of_a_sum(space: Space) -> float:
-    """The forecast of a sum over times of what depends on the occupancies."""
-    return _PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
+    """The forecast of a sum over times of what depends on the occupancies: forward, its gradient, and back."""
+    return 3 * PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
 
 
 class OverTimes:
@@ -243,9 +241,11 @@ class OverTimes:
         return Estimate.exact(*found)
 
 
-def windowed(space: Space) -> OneByOne:
-    """The lower ends of the brackets of one fixed window around each time that counts."""
-    radius, seconds = _widest(with_clock(space.chain(any_table(space))))
+def windowed(space: Space, most_seconds: float) -> OneByOne:
+    """The lower ends of the brackets of one fixed window around each time that counts, the widest whose gradients are forecast
+    to take so many seconds together.
+    """
+    radius, seconds = _widest(with_clock(space.chain(any_table(space))), most_seconds)
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
         total, gradient = 0.0, np.zeros(chain.table.shape)
@@ -260,11 +260,11 @@ def windowed(space: Space) -> OneByOne:
     return OneByOne(space, bits, words, seconds, hidden_ends(space), kind="bracket")
 
 
-def _widest(chain: Chain) -> tuple[int, float]:
-    """The widest windows whose gradients are forecast to take a fraction of a second together, and that forecast."""
+def _widest(chain: Chain, most_seconds: float) -> tuple[int, float]:
+    """See `windowed`; and the forecast."""
     best, times = (0, 1e-3), times_of(chain)
     for radius in range(chain.hidden.horizon + 2):
-        seconds, left = 0.0, _WINDOW_SECONDS
+        seconds, left = 0.0, most_seconds
         try:
             for one in times:
                 cut = Cut(one.chain, Window.around(one.chain, _radius(one, radius)), reveal=True)
@@ -273,7 +273,7 @@ def _widest(chain: Chain) -> tuple[int, float]:
                 seconds += size.seconds(cut.chain, gradient=True) if size.exact else math.inf
         except TooLargeError:
             break
-        if seconds > _WINDOW_SECONDS:
+        if seconds > most_seconds:
             break
         best = radius, seconds
     return best

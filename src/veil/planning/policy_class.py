@@ -50,7 +50,6 @@ class Space:
     available: Bool[np.ndarray, "C A"]
     describe: str
     needs_observations: bool
-    _closed: Float[np.ndarray, "C A"]
     on_device: Layout | None = None
     rows: Int[np.ndarray, " C"] | None = None
 
@@ -72,8 +71,7 @@ class Space:
         if smaller is not self.hidden:
             keep_observed(hidden, renumbered(smaller))
         shape = (self.shape[0], len(rows), self.shape[2])
-        parts = {"available": self.available[rows], "_closed": self._closed[rows]}
-        return replace(self, hidden=hidden, shape=shape, rows=rows, **parts)
+        return replace(self, hidden=hidden, shape=shape, rows=rows, available=self.available[rows])
 
     @property
     def is_large(self) -> bool:
@@ -148,7 +146,7 @@ class Space:
 
     def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """`π ∝ exp θ` over the available actions; -inf gives an exact zero. Nothing is checked."""
-        open_theta = theta + self._closed
+        open_theta = np.where(self.available, theta, -np.inf)
         weights = np.exp(open_theta - open_theta.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         return weights
@@ -215,7 +213,6 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
         available=available,
         describe=words,
         needs_observations=needs,
-        _closed=np.where(available, 0.0, -np.inf),
     )
 
 

@@ -17,15 +17,13 @@ from ..common.workers import ALONE, Team
 from ..engine.each_time import weights_that_count
 from ..engine.sequences import Posteriors
 from ..measure.loss import Rule
-from .backend import UNBOUNDED, Draw, Estimate, Tables
+from .backend import PER_ENTRY, UNBOUNDED, Draw, Estimate, Tables
 from .exact_bits import hidden_ends, ruled_out
 from .layers import Measure
 from .policy_class import Space
 
 LANE = 64
 """Sequences of a large sample that are drawn together."""
-
-_PER_NUMBER = 3e-9  # seconds for each transition of each sequence, and each step: measured on one core
 
 
 def advantages(
@@ -102,7 +100,7 @@ class Sampled:
         hidden = space.hidden
         entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
         passes = 2 if isinstance(measure, LossMeasure) else 1  # what happens, and what the observer assumes
-        self.cost_seconds = passes * _PER_NUMBER * hidden.horizon * draw.sequences * entries
+        self.cost_seconds = passes * PER_ENTRY * hidden.horizon * draw.sequences * entries
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""

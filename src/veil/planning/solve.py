@@ -1,7 +1,9 @@
 """`veil.solve`: one function for every method, which joins the search with the proof; and the answer about a given policy."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..common.clock import Clock
 from ..common.errors import VeilError
@@ -62,7 +64,7 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
         solution = method.solve(asked, part)
     told = solution.plan or Plan("ascent" if options.method == "auto" else options.method, seconds, ())
     left = None if limit is None or seconds is None else max(clock.left - (limit - seconds), CLOSING_SECONDS)
-    solution = completed(problem, asked, replace(solution, problem=problem, plan=told), options, left)
+    solution = _completed(problem, asked, replace(solution, problem=problem, plan=told), options, left)
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     return _with_proof(problem, solution, options, min(_proof_seconds(solution, options), clock.left))
@@ -75,7 +77,7 @@ def _proof_seconds(solution: Solution, options: SolveOptions) -> float:
     return AFTER_SECONDS if solution.proof is None or options.time_limit is None else math.inf
 
 
-def completed(
+def _completed(
     problem: Problem, asked: Problem, solution: Solution, options: SolveOptions, time_limit: float | None
 ) -> Solution:
     """The answer of a method with what every answer tells: all constraints, pairs and the task, with values and prices.
@@ -84,45 +86,43 @@ def completed(
     of its task; `time_limit`: to measure the pairs where the method did not.
     """
     # Multipliers in units of a task are no bits, and those of a search that has hardly begun are no prices.
-    if options.min_opacity is not None and solution.threshold is not None:
-        solution = replace(solution, price_bits=math.nan, prices=())
-    if solution.has_hardly_begun:
-        solution = replace(solution, price_bits=math.nan, prices=(), pair_prices=())
-    price, prices = solution.price_bits, solution.prices or (math.nan,) * len(problem.bounds)
-    pairs = _priced_pairs(problem, solution, time_limit)
+    begun = not solution.has_hardly_begun
+    known = begun and (options.min_opacity is None or solution.threshold is None)
+    price = solution.price_bits if known else math.nan
+    prices = (solution.prices if known else ()) or (math.nan,) * len(problem.bounds)
+    pair_prices = solution.pair_prices if begun else ()
+    pairs = solution.pairs or pair_values(problem, solution.policy, seed=solution.seed, time_limit=time_limit)
+    pairs = _priced(problem, pairs, pair_prices)
     others = proven_others(problem, solution.policy)
     own = prices[len(prices) - len(others) :]
     values = [replace(one, price_bits=price) for one, price in zip(others, own, strict=True)]
     missed = [one.text for one in (*values, *pairs) if not one.met]
     if solution.threshold is not None:
         values.insert(0, ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price))
-    found = replace(solution, constraints=tuple(values), prices=prices, pairs=pairs, hide=options.hide)
+    more: dict[str, Any] = {"price_bits": price, "prices": prices, "pair_prices": pair_prices, "pairs": pairs}
     if options.task is not None:
-        found = replace(found, task=options.task, task_value=task_value(asked, found, options.task))
-    if not missed or not found.feasible:
-        return found
-    detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"
-    return replace(found, feasible=False, status=Status.INFEASIBLE, detail=detail)
+        hidden = {one.name: one.bits for one in pairs} | {OWN: solution.opacity.bits}
+        more |= {"task": options.task, "task_value": _task_value(asked, solution.policy, hidden, options.task)}
+    if missed and solution.feasible:
+        detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"
+        more |= {"feasible": False, "status": Status.INFEASIBLE, "detail": detail}
+    return replace(solution, constraints=tuple(values), hide=options.hide, **more)
 
 
-def _priced_pairs(problem: Problem, solution: Solution, time_limit: float | None) -> tuple[PairValue, ...]:
-    """What is hidden in each pair, measured where the method did not, and the price of its bounds."""
-    values, left = solution.pairs, list(solution.pair_prices)
-    if not values:
-        values = pair_values(problem, solution.policy, seed=solution.seed, time_limit=time_limit)
-    found: list[PairValue] = []
+def _priced(problem: Problem, values: tuple[PairValue, ...], prices: tuple[float, ...]) -> tuple[PairValue, ...]:
+    """What is hidden in each pair with the price of its bounds."""
+    found, left = list[PairValue](), list(prices)
     for pair, value in zip(problem.pairs, values, strict=True):
         own = [left.pop(0) for sign, bits in pair.bounds if (sign < 0 or bits > 0) and left]
         found.append(replace(value, price_bits=max(own, default=math.nan)))
     return tuple(found)
 
 
-def task_value(problem: Problem, solution: Solution, task: str) -> float:
-    """The sum that a task names, of an answer to a problem that `with_task` made; its bits are those of the answer."""
-    values = quantity_values(problem, solution.policy)
-    hidden = {one.name: one.bits for one in solution.pairs} | {OWN: solution.opacity.bits}
-    total = sum(factor * values[number] for factor, number in terms_of(problem, task))
-    return total + sum(factor * hidden[name] for factor, name in hidden_terms(problem, task))
+def _task_value(asked: Problem, policy: Policy, hidden: Mapping[str, float], task: str) -> float:
+    """The sum that a task names, under a policy that hides so many bits in each channel."""
+    values = quantity_values(asked, policy)
+    total = sum(factor * values[number] for factor, number in terms_of(asked, task))
+    return total + sum(factor * hidden[name] for factor, name in hidden_terms(asked, task))
 
 
 def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, seconds: float) -> Solution:

@@ -141,6 +141,7 @@ class _DesignSearch:
     def __init__(self, problem: Problem, names: tuple[str, ...], goal: DesignGoal, gap: float, clock: Clock):
         self.problem, self.names, self.gap, self.clock = problem, names, gap, clock
         self.goal: DesignGoal = goal
+        self.sign = 1 if goal == "opaque" else -1
         self._found: dict[tuple[str, ...], Solution | None] = {}  # by what is muted; None where no policy is feasible
 
     def best(self, candidates: list[tuple[str, ...]], price: Mapping[str, float]) -> SensorDesign:
@@ -160,18 +161,17 @@ class _DesignSearch:
                 tried |= set(new if exhaustive else [])
         if not possible:
             raise _no_policy()
-        sign = 1 if self.goal == "opaque" else -1
         chosen = max(possible, key=self._merit)
-        bound = sign * max(sign * self._outer(one) for one in possible)
-        others = [sign * self._outer(one) for one in possible if one != chosen]
-        return self._design(chosen, price, bound, max(others, default=-math.inf), exhaustive=exhaustive)
+        rival = max((self._ends(one)[1] for one in possible if one != chosen), default=-math.inf)
+        bound = max(rival, self._ends(chosen)[1])
+        return self._design(chosen, price, bound, rival, exhaustive=exhaustive)
 
     def greedy(self, price: Mapping[str, float], budget: float) -> SensorDesign:
         """The best next sensor again and again, while the budget allows one."""
         chosen: tuple[str, ...] = ()
         left = (len(self.names) * (len(self.names) + 1)) // 2 + 1
         self.value(self.names, left)
-        bound = self._outer(self.names)
+        bound = self._ends(self.names)[1]
         while True:
             spent = sum(price[name] for name in chosen)
             options = [
@@ -189,7 +189,7 @@ class _DesignSearch:
         self.value(chosen, 1)
         if self._is_impossible(chosen):
             raise _no_policy()
-        return self._design(chosen, price, bound, bound if self.goal == "opaque" else -bound, exhaustive=False)
+        return self._design(chosen, price, bound, bound, exhaustive=False)
 
     def value(self, choice: tuple[str, ...], left: int) -> None:
         """Play the game of a choice, with its share of the time where so many are left."""
@@ -219,19 +219,15 @@ class _DesignSearch:
         """Whether it is proven that no policy meets the constraints."""
         return self._found[self._muted(choice)] is None
 
-    def _outer(self, choice: tuple[str, ...]) -> float:
-        """The bound over all policies in favour of the goal: the upper one to hide, the lower one to reveal."""
-        lower, upper = self._bounds(choice)
-        return upper if self.goal == "opaque" else lower
-
-    def _merit(self, choice: tuple[str, ...]) -> tuple[float, float]:
-        """What is maximised: what the best policy hides at least, or minus what it hides at most; then the other bound."""
-        lower, upper = (round(one, _DIGITS) for one in self._bounds(choice))
-        return (lower, upper) if self.goal == "opaque" else (-upper, -lower)
-
-    def _bounds(self, choice: tuple[str, ...]) -> tuple[float, float]:
+    def _ends(self, choice: tuple[str, ...]) -> tuple[float, float]:
+        """Bounds of what is maximised: what the best policy hides, times −1 with sensors to place."""
         found = self._found[self._muted(choice)]
-        return (0.0, -math.inf) if found is None else self._bounds_of(found)
+        lower, upper = (0.0, -math.inf) if found is None else self._bounds_of(found)
+        return (lower, upper) if self.sign > 0 else (-upper, -lower)
+
+    def _merit(self, choice: tuple[str, ...]) -> tuple[float, ...]:
+        """The lower bound of what is maximised, then the upper one."""
+        return tuple(round(one, _DIGITS) for one in self._ends(choice))
 
     @staticmethod
     def _bounds_of(found: Solution) -> tuple[float, float]:
@@ -247,12 +243,11 @@ class _DesignSearch:
     def _design(
         self, chosen: tuple[str, ...], price: Mapping[str, float], bound: float, rival: float, *, exhaustive: bool
     ) -> SensorDesign:
-        """The answer; `rival`: what another design may reach, times −1 where less is better."""
-        lower, upper = self._bounds(chosen)
+        """The answer; `bound`, `rival`: what all designs, and the others, may reach of what is maximised."""
         muted = self._muted(chosen)
         solution = self._found[muted]
         assert solution is not None
-        reached = lower if self.goal == "opaque" else -upper
+        lower, upper = self._bounds_of(solution)
         return SensorDesign(
             muted=muted,
             kept=tuple(name for name in self.problem.observer.sensors if name not in muted),
@@ -260,9 +255,9 @@ class _DesignSearch:
             goal=self.goal,
             lower_bits=lower,
             upper_bits=upper,
-            bound_bits=bound,
+            bound_bits=self.sign * bound,
             exhaustive=exhaustive,
-            decided=solution.feasible and rival <= reached + 2 * self.gap,
+            decided=solution.feasible and rival <= self._ends(chosen)[0] + 2 * self.gap,
             solution=solution,
             tried=tuple(TriedDesign(one, *self._bounds_of(two)) for one, two in self._found.items() if two is not None),
         )
