@@ -106,6 +106,8 @@ CHANGES: dict[str, Callable[[Head, Arrays], None]] = {
     "a secret after the end": lambda head, arrays: head["channels"][0].update(time=99),
     "a discount above one": quantity(discount=1.5),
     "no sign": quantity(sign=0),
+    **{f"no {name}": lambda head, arrays, name=name: head.update({name: []})
+       for name in ("quantities", "channels", "observers")},
 }  # fmt: skip
 
 

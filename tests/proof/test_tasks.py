@@ -10,7 +10,7 @@ import pytest
 import veil
 from tests.game.test_tasks import random_problem
 from tests.proof.lies import dressed
-from tests.proof.plain import code
+from tests.proof.plain import code, saved
 from tests.seeds import in_blocks
 from veil.common.errors import CertificateError, InputError
 from veil.formats.results.folder import read_result
@@ -73,3 +73,23 @@ def test_bits_in_a_task_have_no_bound():
         veil.certify(problem, veil.MarkovPolicy.uniform(problem), 1, task="return - H(own)")
     with pytest.raises(InputError, match="no bound for a sum"):
         veil.certify(problem, veil.MarkovPolicy.uniform(problem), 1, goal="transparent", task="return")
+
+
+@in_blocks(4, 60)
+def test_no_policy_has_more_of_a_task_over_an_infinite_horizon(seed: int, tmp_path: Path):
+    """What a task takes away counts with the continuation that is worst for the return, what it adds with the best one."""
+    rng = np.random.default_rng([seed, 3])
+    model = veil.Model(
+        rng.dirichlet(np.ones(3), size=(3, 2)), rng.normal(size=(3, 2)), rng.dirichlet(np.ones(3)), discount=0.8
+    )
+    observer = veil.Observer(rng.dirichlet(np.ones(2), size=3))
+    problem = veil.Problem(model, observer, veil.LastState({0}), 2, return_over="infinite")
+    factor = float(rng.choice((-2.0, -0.1, 0.5)))
+    policies = [veil.MarkovPolicy(rng.dirichlet(np.full(2, 0.1), size=3)) for _ in range(12)]
+    claim = veil.certify(problem, policies[0], 1, task=f"{factor!r}*return", progress=False)
+    veil.verify(claim, problem, policies[0])
+    assert code(saved(tmp_path / "result", problem, policies[0], claim)) == 0
+    most = max(
+        veil.opacity(problem, one, "exact").bits + factor * veil.expected_return(problem, one) for one in policies
+    )
+    assert claim.lower - 1e-9 <= most <= claim.upper + 1e-9

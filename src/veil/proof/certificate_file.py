@@ -15,19 +15,19 @@ from ..common.files import check_replaceable, read_whole, reason, write_whole
 from ..common.text import parse_json
 from .certificate import Certificate
 from .claims import BeliefBound, Beliefs, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
-from .reading import check_form, is_finite, is_whole
+from .reading import check_form, is_finite, whole
 
 FORM = "veil-certificate-8"
 _MARKER = b"veil-certificate-"
 _MOST_BYTES = 2**24  # of the JSON file, which holds no arrays
 _PLAIN = ("goal", "best_known", "policy_class", "bound_class", "problem_hash", "record_hash", "policy_hash", "versions",
           "claim", "seal")  # fmt: skip
-_RULE = {"channel": is_whole, "weight": is_finite, "memory": str, "steps": [is_whole]}
+_RULE = {"channel": whole(), "weight": is_finite, "memory": str, "steps": [whole()]}
 _HEAD = {
-    **dict.fromkeys(_PLAIN, lambda value: True), "hidden": [is_whole], "quantities": [dict], "channels": [dict],
-    "bounds": [{"delay": is_whole, "upper": is_finite, "prices": [is_finite], "rules": [_RULE]}],
-    "register": ({"nodes": is_whole, "time": is_whole},),
-    "beliefs": ({"lower": is_finite, "prices": [is_finite], "times": is_whole},),
+    **dict.fromkeys(_PLAIN, lambda value: True), "hidden": [whole()], "quantities": [dict], "channels": [dict],
+    "bounds": [{"delay": whole(), "upper": is_finite, "prices": [is_finite], "rules": [_RULE]}],
+    "register": ({"nodes": whole(), "time": whole(-1)},),
+    "beliefs": ({"lower": is_finite, "prices": [is_finite], "times": whole()},),
 }  # fmt: skip
 _BELIEFS = ("ends", "place", "weight", "child")
 

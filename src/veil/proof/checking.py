@@ -109,7 +109,7 @@ def check(
         return _Check(claim, record, agent, register, draws or Draws(), clock).all()
     except CertificateError:
         raise
-    except (IndexError, TypeError, ValueError, AttributeError, OverflowError, KeyError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise CertificateError(f"rule: it cannot be followed ({error})") from error
 
 

@@ -49,11 +49,6 @@ def is_amount(value: object) -> bool:
     return is_finite(value) and value >= 0  # type: ignore[operator]
 
 
-def is_whole(value: object) -> bool:
-    """Whether something is a whole number."""
-    return type(value) is int
-
-
 def whole(least: int = 0, most: int = 2**31) -> Callable[[object], bool]:
     """What tells whether something is a whole number from `least` to `most`."""
 

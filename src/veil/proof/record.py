@@ -197,7 +197,15 @@ def read_record(content: bytes) -> Record:
         head = json.loads(text, object_pairs_hook=_each_once)
         check_form(head, _HEAD, "problem")
         return _Reader(head, arrays).record(hashlib.sha256(content).hexdigest())
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, SafetensorError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        SafetensorError,
+    ) as error:
         if isinstance(error, CertificateError):
             raise
         raise CertificateError(f"problem: it cannot be read ({type(error).__name__}: {error})") from None
