@@ -40,7 +40,7 @@ MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
 # Checks: the least and the most sequences (standard errors of 0.03 and 0.0035 bits where those of single sequences spread by
 # half a bit), their share of those of all gradients, by what factor of iterations one follows another, and what the iterations
 # between two cost at least beside a check: checks take less than a fifth of the time. The first one comes after a few steps.
-_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, _FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
+_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
 # Checks without a gain of so many bits, far below their errors, that end the search: five times as many iterations (1.3⁶).
 _IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
 _SETTLED_GAP = (
@@ -107,7 +107,7 @@ class Ascent:
             inside=0,
             begun=0,
             batch=self._first_batch,
-            check_at=_FIRST_CHECK,
+            check_at=FIRST_CHECK,
             idle=0,
             exploring=0,
             leader=0,
@@ -273,7 +273,7 @@ class Ascent:
         if state.round < len(self.schedule.rounds):
             return state
         if self.objective.is_sampled:
-            return replace(state, phase=LAST, begun=state.iteration, check_at=state.iteration + _FIRST_CHECK)
+            return replace(state, phase=LAST, begun=state.iteration, check_at=state.iteration + FIRST_CHECK)
         return self._with_polish(state, SETTLE if self.schedule.settle else LAST)
 
     def _kept(self, state: AscentState, count: int) -> AscentState:
@@ -425,7 +425,7 @@ class Ascent:
             inside=0,
             slower=1.0 if exploring else state.slower,
             batch=self._first_batch if exploring else state.batch,
-            check_at=state.iteration + 4 * _FIRST_CHECK if exploring else state.check_at,
+            check_at=state.iteration + 4 * FIRST_CHECK if exploring else state.check_at,
             exploring=exploring,
             lacking=np.inf,
             idle=state.idle,

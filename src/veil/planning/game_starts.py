@@ -25,7 +25,6 @@ from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..policy.tables import uniform_table
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from .game_method import with_clocks
 from .objective import Objective
 from .policy_class import Space
 
@@ -35,6 +34,9 @@ _ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the
 _GAP_BITS, _ITERATIONS = 0.05, 80
 _SHARE = 0.6  # of the time that is left for all games that one may take: the first promises most
 _MOST_BYTES = 2**30  # of one game
+# Rounds that a game takes at least to lead anywhere, of five inductions each, and seconds for each (transition, action) of one
+# (measured on one core).
+_LEAST_ROUNDS, _PER_MOVE = 20, 2.5e-9
 _MOST_STATES = 100_000  # hidden states over all times, in millions, are no longer a matter of seconds
 
 
@@ -56,12 +58,21 @@ def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray
 
 
 def _played_games(objective: Objective, clock: Clock) -> Iterator[tuple[Problem, GameResult | None]]:
-    """The games one after the other; none after one that the time cut short, since the others take as long."""
+    """The games one after the other as long as they are forecast to fit; none after one that the time cut short."""
     for problem, memory, threshold in _games(objective):
-        result = _solved(problem, memory, threshold, clock.share(_SHARE).silent())
+        part = clock.share(_SHARE).silent()
+        if objective.is_sampled and _game_seconds(objective) > part.left:
+            return
+        result = _solved(problem, memory, threshold, part)
         yield problem, result
         if clock.left <= 0 or (result is not None and result.stopped == Stop.TIME_LIMIT):
             return
+
+
+def _game_seconds(objective: Objective) -> float:
+    """The least that a game takes: all of them are about as large, since the observer remembers the end alone."""
+    entries = max(one.space.layers.num_entries for one in objective.sampled)
+    return 5 * _LEAST_ROUNDS * _PER_MOVE * entries * objective.space.hidden.kernel.num_actions
 
 
 def _games(objective: Objective) -> Iterator[tuple[Problem, int, float | None]]:
@@ -83,8 +94,7 @@ def _games(objective: Objective) -> Iterator[tuple[Problem, int, float | None]]:
 
 
 def _played(problem: Problem, name: str) -> Problem:
-    alone = problem if name == OWN else problem.only(name)
-    return with_clocks(alone) if alone.observer.untimed else alone
+    return (problem if name == OWN else problem.only(name)).with_clock()
 
 
 def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock) -> GameResult | None:

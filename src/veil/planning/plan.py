@@ -11,14 +11,14 @@ from typing import Any
 from ..common.workers import ALONE, Team
 from ..problem.problem import Problem
 from ..problem.terms import terms_of, with_task
-from .ascent import MOST_BATCH
+from .ascent import FIRST_CHECK, MOST_BATCH
 from .channels import make_channels
 from .device_layout import chosen_layout
 from .methods import check_options
 from .objective import Objective, make_objective
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
-from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples
+from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples, step_seconds
 
 SHARE_OF_PROOF = 0.25
 """Of a time limit, that is kept for the proof."""
@@ -116,9 +116,10 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
     """The plan of a search of tables whose time limit is that of the options, and the objective of each class."""
     if problem.horizon == 0:  # one observation at most, all of which are evaluated
         options = replace(options, evaluation="auto")
-    memories, plans, objectives = classes_of(problem, options), list[ClassPlan](), list[Objective]()
+    memories, plans, objectives = _classes_of(problem, options), list[ClassPlan](), list[Objective]()
     for number, memory in enumerate(memories):
-        own = replace(options, memory=memory, time_limit=class_seconds(options, number, len(memories)))
+        last = number == len(memories) - 1
+        own = replace(options, memory=memory, time_limit=class_seconds(options, last=last))
         space = make_space(problem, memory)
         if not problem.pairs:  # the chains of pairs share their tables
             space = space.on_reachable_rows()
@@ -132,24 +133,32 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
             terms=terms_of(problem, options.task),
             team=team,
         )
-        objectives.append(objective)
+        if not last and not _is_worth_it(objective, own):
+            continue
         if options.method == "ascent":
-            plans.append(_of_class(objective, own, is_given=options.start is not None or number > 0))
+            plans.append(_of_class(objective, own, is_given=options.start is not None or bool(objectives)))
+        objectives.append(objective)
     return Plan(options.method, options.time_limit, tuple(plans)), objectives
 
 
-def classes_of(problem: Problem, options: SolveOptions) -> tuple[Any, ...]:
-    """The memories of the classes that are searched one after the other, the one that was asked for last."""
+def _classes_of(problem: Problem, options: SolveOptions) -> tuple[Any, ...]:
+    """The memories of the classes that may be searched one after the other, the one that was asked for last."""
     if options.method != "ascent" or options.start is not None:
         return (options.memory,)
     return (*smaller_classes(make_space(problem, options.memory).memory), options.memory)
 
 
-def class_seconds(options: SolveOptions, number: int, of: int) -> float | None:
+def class_seconds(options: SolveOptions, *, last: bool) -> float | None:
     """The time limit for which a class is planned."""
-    if options.time_limit is None or number == of - 1:
-        return options.time_limit
-    return SHARE_OF_SMALLER * options.time_limit
+    return options.time_limit if last or options.time_limit is None else SHARE_OF_SMALLER * options.time_limit
+
+
+def _is_worth_it(objective: Objective, options: SolveOptions) -> bool:
+    """Whether a smaller class can be searched in its time: on samples, up to the first check of what it has found."""
+    if options.time_limit is None or not objective.is_sampled or objective.space.on_device is not None:
+        return True
+    batch = first_batch_of(objective, MOST_BATCH // 2)
+    return FIRST_CHECK * step_seconds(objective, batch) <= options.time_limit
 
 
 def _of_class(objective: Objective, options: SolveOptions, *, is_given: bool) -> ClassPlan:

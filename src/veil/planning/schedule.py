@@ -4,6 +4,7 @@ Everything here is a function of the objective's forecast cost, the number of st
 search ends, and never what it does before.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ LONGEST = 5000
 # Exact searches: iterations of climbing, of settling, for each start that settles, and of the last one. A long climb finds
 # better optima now and then, which is worth it where an evaluation takes a millisecond.
 _ITERATIONS, _FEWER_ITERATIONS, _CHEAP_SECONDS = (180, 120, 180), (90, 120, 180), 1e-3
-_PARTS, _SETTLED = 3, 4  # parts of the climb, and starts that settle after it: by judgement
+_SETTLED = 4  # starts that settle after the climb: by judgement
 # Of all starts of one iteration, so that 240 of them take 17 s at most; the least and largest number of starts by judgement.
 _SECONDS_A_ROUND, _STARTS = 0.07, (4, 36)
 
@@ -40,8 +41,8 @@ _LEAST_BATCH = 32  # sequences that travel through the passes together at least 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Rounds as pairs (iterations, starts that stay after them), `last`: iterations of the one that is left, and `settle`: those
-    of each that stays before, on exact gradients alone.
+    """Rounds as pairs (iterations, starts that stay after them); `last`: iterations of the one that is left; `settle`: on exact
+    gradients, those of each that stays before.
     """
 
     rounds: tuple[tuple[int, int], ...]
@@ -73,26 +74,24 @@ def num_exact_starts(objective: Objective) -> int:
 
 def num_sampled_starts(seconds: float, time_limit: float) -> int:
     """How many starts can take some steps each in the time for rounds, with so many seconds for a step."""
-    fits = SHARE_OF_ROUNDS * time_limit / (_STEPS_OF_START * seconds)
-    return int(np.clip(fits, *_SAMPLED_STARTS))
+    fewest, most = _SAMPLED_STARTS
+    fits = min(SHARE_OF_ROUNDS * time_limit / (_STEPS_OF_START * seconds), most)
+    return max(int(fits), min(fewest, math.ceil(fewest * fits)))  # one where half of its steps do not fit
 
 
 def exact_schedule(objective: Objective, iterations: int | None, starts: int = 0) -> Schedule:
-    """That of a search on exact gradients; a limit on the iterations shares itself out in the same proportions.
+    """That of a search on exact gradients; of a limit on the iterations each of the three parts has a third.
 
-    Half of the starts stay after each part of the climb, until those are left that settle: they are polished one after the
-    other, since what a start is worth before it is at an optimum says little about the optimum.
+    Half of the starts stay after each of three parts of the climb, each longer than the one before, until those are left
+    that settle: they are polished one after the other, since what a start is worth before says little about its optimum.
     """
     climb, settle, last = _ITERATIONS if objective.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
     left = max(1, min(_SETTLED, starts))
     if iterations is not None:
-        total = climb + left * settle + last
-        climb = min(max(1, round(iterations * climb / total)), iterations)
-        settle = min((iterations - climb) // left, round(iterations * settle / total))
+        climb, settle = min(iterations, math.ceil(iterations / 3)), iterations // (3 * left)
         last = iterations - climb - left * settle
-    stay = [max(_SETTLED, starts >> part) for part in range(1, _PARTS)] + [_SETTLED]
-    climbs = np.diff(np.linspace(0, climb, _PARTS + 1).astype(int)).tolist()
-    stay = [min(one, left if number == _PARTS - 1 else one) for number, one in enumerate(stay)]
+    stay = [max(left, starts // 2), max(left, starts // 4), left]
+    climbs = np.diff(np.multiply((0, 1, 3, 6), climb) // 6).tolist()
     return Schedule(tuple(zip(climbs, stay, strict=True)), last, settle, is_exact=True)
 
 

@@ -29,7 +29,7 @@ from .iteration import Iteration, S, SavedState, SearchState
 from .methods import METHODS
 from .objective import Objective
 from .options import SolveOptions
-from .plan import SHARE_OF_SMALLER, Plan, class_seconds, classes_of, planned
+from .plan import SHARE_OF_SMALLER, Plan, class_seconds, planned
 from .policy_class import Space, make_space, memory_words
 from .primal_dual import describe_optimizer
 from .solution import Solution, Status
@@ -65,8 +65,7 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
 
 def _search_classes(problem: Problem, space: Space, options: SolveOptions, make: Start[Any], clock: Clock) -> Solution:
     """See `search`."""
-    classes = classes_of(problem, options)
-    records = _Records(options, space, classes)
+    records = _Records(options, space)
     before, arrays = records.read(clock)
     if records.plan is not None:  # a search that is taken up follows the plan that it began with
         options = replace(options, time_limit=records.plan.time_limit)
@@ -74,7 +73,8 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
     assert isinstance(team, Team)
     plan, objectives = planned(problem, options, team)
     records.check(plan)
-    found = _searched(space, options, make, clock, classes, objectives, before, arrays, records)
+    records.classes = tuple(one.space.memory for one in objectives)
+    found = _searched(space, options, make, clock, objectives, before, arrays, records)
     decided = clock.was_late or found.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.NOT_SEARCHED)
     fewer = options.time_limit is not None and found.opacity.method == "sampled"
     fewer = fewer and found.opacity.num_sequences < num_closing_sequences(options)
@@ -86,7 +86,6 @@ def _searched(
     options: SolveOptions,
     make: Start[Any],
     clock: Clock,
-    classes: tuple[Any, ...],
     objectives: list[Objective],
     before: "_Before",
     arrays: dict[str, np.ndarray] | None,
@@ -98,10 +97,14 @@ def _searched(
         objective, safe = with_safe(objectives[-1], clock)
         return unsearched(objective, safe, options, clock, Status.CONVERGED)
     while True:
-        last = before.number == len(classes) - 1
+        last = before.number == len(objectives) - 1
         own = clock if last else _part_of(clock)
-        limit = class_seconds(options, before.number, len(classes))
-        part = replace(options, memory=classes[before.number], start=records.start(before), time_limit=limit)
+        part = replace(
+            options,
+            memory=records.classes[before.number],
+            start=records.start(before),
+            time_limit=class_seconds(options, last=last),
+        )
         objective, safe = with_safe(objectives[before.number], own)
         if options.method == "ascent" and objective.is_sampled and not played:
             played = play_games(objective, clock.share(_SHARE_OF_GAMES))  # the starts of all classes
@@ -166,9 +169,10 @@ class _Before(SavedState):
 class _Records:
     """The checkpoint of a search: the state of the class that is searched, and what that search began with."""
 
-    def __init__(self, options: SolveOptions, space: Space, classes: tuple[Any, ...]):
+    def __init__(self, options: SolveOptions, space: Space):
         path = options.checkpoint or options.resume
-        self._options, self._space, self._classes = options, space, classes
+        self._options, self._space = options, space
+        self.classes: tuple[Any, ...] = ()  # the memories of those that are searched
         self._identity = _identity(options, space) if path is not None else {}
         self._file = None if path is None else Checkpoint(path, self._identity, options.checkpoint_every)
         self.plan: Plan | None = None
@@ -188,11 +192,11 @@ class _Records:
         """The policy that a class begins with beside its own starts."""
         if before.start_of < 0:
             return self._options.start
-        return make_space(self._space.problem, self._classes[before.start_of]).policy(before.start)
+        return make_space(self._space.problem, self.classes[before.start_of]).policy(before.start)
 
     def followed(self, before: _Before, answer: Policy, rows: np.ndarray) -> _Before:
         """What the next class begins with: the answer of this one, and its rows of history."""
-        table = make_space(self._space.problem, self._classes[before.number]).table_of(answer)
+        table = make_space(self._space.problem, self.classes[before.number]).table_of(answer)
         return _Before(before.number + 1, before.number, table, np.vstack([before.past, rows]))
 
     def check(self, plan: Plan) -> None:
