@@ -78,3 +78,11 @@ def test_the_first_steps_have_all_models():
     for made, model in zip(first.models, models, strict=True):
         two = moves[:, 0] @ model.rewards[:, 0] + model.rewards[:, 0]  # what two further steps earn
         np.testing.assert_allclose(made.terminal_rewards, two)
+
+
+def test_a_game_on_the_first_steps_alone_is_not_called_exact():
+    """Nothing is hidden in them, and the game of who stops looking after them is no better than what was known."""
+    problem = veil.gallery.load("paper-initial-state", horizon=9)
+    found = grown(problem.replace(observer=veil.Observer(np.eye(problem.num_states))), gap=1.0)
+    assert (found.lower, found.upper) == (0.0, pytest.approx(0.0, abs=1e-9))
+    assert not found.is_exact

@@ -219,6 +219,8 @@ class _Bound:
 class _Entropy:
     """`H(Z|M_T)`, and what task and prices of other bounds pay."""
 
+    is_concave = True
+
     def __init__(self, agent: AgentProblem):
         self._table = agent.table
 

@@ -27,7 +27,9 @@ _MOST_SURPLUS = 0.01  # of return, as a share of the largest
 
 
 class Objective(Protocol):
-    """A function of outcomes, homogeneous of degree one."""
+    """A function of outcomes, homogeneous of degree one; concave or not."""
+
+    is_concave: bool
 
     def value(self, outcome: Outcome) -> float:
         """Its value, in bits."""
@@ -58,7 +60,7 @@ class Averaging:
         self.agent, self.objective, self.multipliers = agent, objective, multipliers
         self.point = self.lead = point
         self.cumulative, self.step = cumulative, step
-        self.total = self._allowed = 0.0  # what accepted steps may have failed the test by
+        self.total = self._allowed = 0.0  # by which accepted steps may have failed the test
         self.rate: float | None = None
         self._summed = [np.zeros_like(part) for part in objective.gradient(point.outcome)]
         self._most_surplus = most_surplus(agent, multipliers)
@@ -83,15 +85,17 @@ class Averaging:
             cumulative, value, lead = self.multipliers.respond(
                 summed[0], guess, surplus, check, summed[1:] or None, scale=total
             )
-            reached = self.objective.value(self.point.outcome.mixed(lead.outcome, weight))
+            missed = value - total * self.objective.value(self.point.outcome.mixed(lead.outcome, weight))
             allowed = self._allowed + self.step * tolerance
-            if total * reached >= value - allowed or self.step < _LEAST_STEP * self.total:
+            if missed <= allowed or self.step < _LEAST_STEP * self.total:
                 break
             self.step /= 2
         taken = self.step
         self.rate = max(0.0, cumulative - self.cumulative) / taken
         self.point, self.lead, self._summed = self.point.mixed(lead, weight), lead, summed
-        self.total, self.cumulative, self._allowed = total, cumulative, allowed
+        self.total, self.cumulative = total, cumulative
+        # What a step leaves of its tolerance is for later ones, unless that would let F fall for long.
+        self._allowed = allowed if self.objective.is_concave else max(0.0, missed)
         self.step = min(taken * _GROWTH, _LARGEST_STEP)
         return taken, seen
 

@@ -42,9 +42,7 @@ _WINDOW_GROWTH = 4  # a window costs up to this many times what the one before i
 _FIRST_WINDOW = 2
 _WORTH_A_WINDOW = 0.25  # share of the gap: where a longer window closes less, automata close more in the same time
 _TURN_SHARE = 1 / 2  # of the time that is left, for a turn of the observer or of the agent
-_GAME_SHARE = (
-    1 / 2
-)  # of the time of a turn, for a game that others follow; the rest is for measuring and the next rounds
+_GAME_SHARE = 1 / 2  # of the time of a turn, for a game that others follow; the rest is for measuring and more rounds
 _ROUND_GROWTH = 1.5  # a round takes at least this many times as long as the one before it
 _WORTH_A_ROUND = 0.1  # share of the gap: the turn of the observer ends where a round closes less
 _WORTH_A_LIFT = 0.25  # the same for the agent, whose search is local: the next turn gives it a better place to begin
@@ -180,8 +178,7 @@ class Growth:
         told = game.graph.told_at is not None
         if not told and (kind not in self.games or game.upper < self.games[kind].upper):
             self.games[kind] = game
-        proven = told or (game.is_whole and game.is_exact and game.problem is self.problem)
-        self.keep(game.lower if proven else game.task_value, game)
+        self.keep(game.lower if told or self.is_exact(game) else game.task_value, game)
         if game.stopped in ENDED_BY_CALLER:
             raise OutOfTime(Stop(game.stopped))
         return game
@@ -212,9 +209,13 @@ class Growth:
         """The gap to which a game is solved: a share of the gap so far."""
         return max(_LEAST_GAP * self.gap, share * min(self.open_bits, 1.0)) if self.is_value else _PATH_GAP * self.gap
 
+    def is_exact(self, game: GameResult) -> bool:
+        """Whether the lower bound of a game is what its policy hides, and not from an observer of some steps alone."""
+        return game.is_whole and game.is_exact and game.problem is self.problem
+
     def keep(self, bits: float, game: GameResult) -> None:
         """A lower bound on what the policy of a game hides, its task included."""
-        if self.best is None or bits > self.lower or (bits == self.lower and game.is_whole):
+        if self.best is None or bits > self.lower or (bits == self.lower and self.is_exact(game)):
             self.lower, self.best = max(bits, self.lower), game
 
     def measure(self, game: GameResult) -> None:

@@ -37,6 +37,8 @@ class LiftedPolicy(NamedTuple):
 class ChargedBits:
     """L of an outcome with arrivals: a lower bound on the opacity of its policy against every observer."""
 
+    is_concave = False
+
     def __init__(self, agent: AgentProblem):
         self._agent = agent
 

@@ -278,7 +278,7 @@ def _prior_bits(game: GameResult) -> float:
 def _solution(
     problem: Problem, bounds: Bounds, task: Task, policy: HistoryPolicy, found: Opacity, words: str, clock: Clock
 ) -> Solution:
-    result, upper, stopped = bounds.best, bounds.upper, bounds.stopped
+    result, proving, upper, stopped = bounds.best, bounds.games[0], bounds.upper, bounds.stopped
     wanted = wanted_return(problem)
     if wanted is not None and result.threshold is not None:  # the game was played for a little more return
         upper += max(part.multiplier for part in bounds.games) * max(0.0, result.threshold - wanted)
@@ -309,8 +309,8 @@ def _solution(
         status=_STATUS.get(stopped, Status.TIME_LIMIT) if feasible else Status.INFEASIBLE,
         method="game",
         detail=detail,
-        price_bits=result.multiplier,
-        prices=(*(() if wanted is None else (result.multiplier,)), *result.prices),
+        price_bits=proving.multiplier,
+        prices=(*(() if wanted is None else (proving.multiplier,)), *proving.prices),
         iterations=result.iterations,
         seconds=clock.spent,
         needs_observations=True,

@@ -13,6 +13,7 @@ from ..common.checks import Defects, is_number
 from ..common.clock import Clock
 from ..common.errors import VeilError
 from ..common.values import Value
+from ..game.enclose import enclose
 from ..planning.solution import Solution
 from ..planning.solve import solve
 from ..policy.policy import Policy
@@ -135,9 +136,6 @@ def _round(problem: Problem, querying: Querying, memory: Memory, clock: Clock, s
 def _bound(faced: Problem, seconds: float) -> float:
     """What any walker hides at most, even one that sees what is asked and answered."""
     try:
-        game = solve(
-            faced.informed, method="game", time_limit=max(_LEAST_SECONDS, seconds), certificate=False, progress=False
-        )
+        return enclose(faced.informed, clock=Clock(max(_LEAST_SECONDS, seconds))).upper
     except VeilError:
         return math.inf
-    return game.upper_bits if math.isfinite(game.upper_bits) else math.inf
