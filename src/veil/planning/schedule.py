@@ -76,7 +76,7 @@ def num_sampled_starts(seconds: float, time_limit: float) -> int:
     """How many starts can take some steps each in the time for rounds, with so many seconds for a step."""
     fewest, most = _SAMPLED_STARTS
     fits = min(SHARE_OF_ROUNDS * time_limit / (_STEPS_OF_START * seconds), most)
-    return max(int(fits), min(fewest, math.ceil(fewest * fits)))  # one where half of its steps do not fit
+    return max(1, int(fits), min(fewest, math.ceil(fewest * fits)))  # one where half of its steps do not fit
 
 
 def exact_schedule(objective: Objective, iterations: int | None, starts: int = 0) -> Schedule:
