@@ -302,7 +302,8 @@ class Channel:
         self.weights = arrays[f"{own}weights"] if self.kind == "each" else []
         fits = len(self.value) == len(self.situation) == record.size and all(-1 <= z < self.values for z in self.value)
         fits = fits and len(self.weights) in (0, record.horizon + 1) and all(map(amount, self.weights))
-        require(fits, "a secret is of another size")
+        fits = fits and self.time <= record.horizon and max(self.receives, record.agent) < len(record.observers)
+        require(fits, "a secret, or its time, is of another size, or there is no such observer")
         # The most bits that it can hide.
         self.most = log2_count(self.values ** (record.horizon + 1 if self.kind == "path" else 1))
         if self.kind == "each":
@@ -931,17 +932,20 @@ def check_value(record, policy, claim, quantity, values):
 def check_percentage(record, quantity, claimed, values):
     """A percentage is a share of what policies can reach, within 1e-9 of it and the rounding of floats. If the agent
     does not know which model runs, the first action in a state is one for all of them."""
-    share, ends, error, after = Fraction(quantity.bound.removesuffix("%")) / 100, [], 0, []
+    share, ends, error, allowed, after = Fraction(quantity.bound.removesuffix("%")) / 100, [], 0, 0, []
     require(0 <= share <= 1, f"{quantity.name}: its bound is no percentage")
     pooled = quantity.is_return and not record.knows_model
     steps = int(pooled) if quantity.endless else record.horizon
     if quantity.endless:
         ranges = [continuation(record, values, sign) for sign in (1, -1)]
         error, after = max(high[0] - low[0] for low, high in ranges), [high for _, high in ranges]
+        allowed = quantity.largest * (record.states + 64) / (1 - quantity.discount) ** 2 / (1 << 44)
     for sign in (1, -1):
         pays = payments([(sign / quantity.unit, quantity)], steps, after)
         ends.append(sign * most_paid(Walk(Arena(record), Nobody()), pays, steps, pooled) * quantity.unit / ONE)
-    rounding = (record.horizon + 2) * quantity.most / (1 << 40) + abs(ends[0] - ends[1]) / 10**9 + error
+    same = abs(ends[0] - ends[1]) / 10**9
+    require(error <= allowed + same, "values: they are not those of the best and the worst policies")
+    rounding = (record.horizon + 2) * quantity.most / (1 << 40) + same + error
     found = min(ends) + share * abs(ends[0] - ends[1])
     where = f"{quantity.name}: {quantity.bound} is {float(found)}, not {claimed}"
     require(abs(Fraction(claimed) - found) <= rounding, where)

@@ -1,6 +1,5 @@
 """The expected return: over long and infinite horizons, of many tables, and what is best afterwards."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,7 @@ from veil.engine.additive import Play, expected_sums, sums_and_gradients
 from veil.engine.chain import Chain, make_chain
 from veil.engine.compile import build
 from veil.engine.hidden import Hidden
-from veil.engine.paid import Paid, optimal_values
+from veil.engine.paid import Paid
 from veil.planning.policy_class import Space, make_space
 
 
@@ -69,52 +68,6 @@ def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
 
 
 # What is best
-
-
-def value_iteration(model: veil.Model) -> np.ndarray:
-    values = np.zeros(model.num_states)
-    for _ in range(math.ceil(-40 / math.log(max(model.discount, 1e-9)))):
-        expected = model.rewards + model.discount * np.einsum("xay,y->xa", model.transitions, values)
-        values = np.where(model.available, expected, -np.inf).max(axis=1)
-    return values
-
-
-@looped("discount", [0.0, 0.3, 0.9, 0.99])
-@in_blocks(8, 8, 8)
-def test_the_best_values_are_those_of_value_iteration(seed: int, discount: float):
-    model = random_model(seed, discount, states=6)
-    assert not model.available.all()
-    np.testing.assert_allclose(optimal_values(model), value_iteration(model), atol=1e-10)
-
-
-@in_blocks(5, 5, 5)
-def test_a_policy_with_a_clock_plays_on_for_the_return(seed: int):
-    """T steps by its tables, then what is best: the same as T steps with V* as the terminal reward."""
-    model = random_model(seed, 0.8)
-    problem = infinite(model, horizon=3)
-    policy = random_policy(problem, seed, timed=True)
-    ending = veil.Model(
-        model.transitions, model.rewards, model.initial, 0.8, value_iteration(model), available=model.available
-    )
-    finite = veil.Problem(ending, problem.observer, problem.secret, 3)
-    assert veil.expected_return(problem, policy) == pytest.approx(veil.expected_return(finite, policy), abs=1e-10)
-    same = veil.TimedPolicy(np.tile(random_policy(problem, seed).probabilities, (3, 1, 1)))
-    stationary = veil.expected_return(problem, random_policy(problem, seed))
-    assert veil.expected_return(problem, same) >= stationary - 1e-12
-
-
-def test_a_clock_over_models_needs_an_agent_who_knows_which():
-    models = [random_model(seed, 0.6, masked=False) for seed in (1, 2)]
-    blind = infinite(models, 2, veil.WhichModel())
-    with pytest.raises(veil.InputError, match="does not know its state or which model"):
-        veil.expected_return(blind, random_policy(blind, 0, timed=True))
-    knowing = infinite(models, 2, veil.WhichModel(agent_knows=True))
-    policy = random_policy(knowing, 0, timed=True)
-    single = [
-        veil.expected_return(infinite(model, 2), veil.TimedPolicy(policy.table[:, 4 * number : 4 * number + 4]))
-        for number, model in enumerate(models)
-    ]
-    assert veil.expected_return(knowing, policy) == pytest.approx(sum(single) / 2, abs=1e-12)
 
 
 # Many tables at once

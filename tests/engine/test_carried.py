@@ -33,12 +33,6 @@ def pair() -> tuple[veil.Problem, veil.Problem]:
     return corridor(SIZE, secret), corridor(REACHED, secret)
 
 
-def test_only_reachable_states_are_carried(pair: tuple[veil.Problem, veil.Problem]):
-    hidden = build(pair[0])
-    np.testing.assert_array_equal(hidden.state, np.arange(REACHED))
-    assert (hidden.num_states, hidden.num_cells) == (REACHED, SIZE)
-
-
 def test_a_return_over_an_infinite_horizon_carries_all_that_it_reaches():
     problem = corridor(SIZE, veil.LastState({2}), discount=0.9, return_over="infinite")
     assert build(problem).num_states == SIZE

@@ -9,11 +9,9 @@ import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_of
 from tests.oracle import evaluate
 from tests.random_problems import KINDS
-from veil.common.clock import Clock
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.size import naive_bound, tree_size
-from veil.engine.supports import CountedSets, Supports
 
 
 @pytest.mark.parametrize("sees_actions", [False, True])
@@ -90,47 +88,3 @@ def test_the_count_of_a_tree_that_ends_with_the_last_state_revealed(kind: str):
         walked = JointWalk(told, meet=chain.hidden.horizon - 1)
         total_of(walked)
         assert tree_size(told).num_sequences == walked.num_sequences
-
-
-def test_a_count_that_the_clock_ends_is_a_lower_bound_where_that_is_asked_for():
-    chain, looks, partly = false_alarms(7), 0, []
-    whole = tree_size(chain)
-    for allowed in range(30):
-        looks = 0
-
-        def stop(allowed: int = allowed) -> bool:
-            nonlocal looks
-            looks += 1
-            return looks > allowed
-
-        found = tree_size(false_alarms(7), Clock(stop=stop), partial=True)
-        assert 1 <= found.num_sequences <= whole.num_sequences
-        assert not found.complete or found == whole
-        if not found.complete and not found.exact:
-            assert found.text().startswith("more than")
-            partly.append(found.num_sequences)
-    assert len(set(partly)) > 3
-
-
-@pytest.mark.parametrize("pattern", ["sparse", "with zeros"])
-def test_sets_of_sparse_models_follow_the_pattern_of_positive_entries(pattern: str):
-    """Against products of arrays, for more sets than fit a machine word."""
-    rng = np.random.default_rng(4)
-    problem = veil.Problem(
-        veil.Model(np.eye(40)[rng.integers(40, size=(40, 2))], np.zeros(40), 0),
-        veil.Observer(np.eye(40)),
-        veil.LastState({0}),
-        1,
-    )
-    table = np.array([[[0.5, 0.5]]]) if pattern == "sparse" else np.array([[[1.0, 0.0]]])
-    table = np.repeat(table, 40, axis=1)
-    chain = on_sparse_kernel(
-        Chain(make_chain(problem, veil.MarkovPolicy.uniform(problem)).hidden, table, stationary=True)
-    )
-    sets = rng.random((150, 40)) < 0.1
-    kernel = sum(table[0, 0, a] * problem.model.matrices[a].toarray() for a in range(2))
-    (moved,) = Supports(chain).moved(sets, 0)
-    assert np.array_equal(moved, sets.astype(float) @ kernel > 0)
-    once = CountedSets.once(np.concatenate([sets, sets[::3]])).united()
-    assert len(once.sets) == len(np.unique(sets, axis=0))
-    assert once.total == 200

@@ -9,18 +9,25 @@ from tests.seeds import looped
 from veil import expected_return, max_return
 from veil.common.errors import InputError
 from veil.formats import gallery
+from veil.formats.scenario.load import read_scenario
+from veil.formats.scenario.toml import to_toml
 from veil.measure.constrained import constraint_values
 from veil.planning.solve import solve
 from veil.policy.markov import MarkovPolicy
+from veil.problem.fingerprint import fingerprint
 
 NAMES = gallery.names()
 
 
 @looped("name", NAMES)
-def test_every_problem_builds_and_has_its_name(name: str):
+def test_every_problem_is_that_of_its_text_and_survives_being_written(name: str):
     problem = gallery.load(name)
     assert problem.name == name
     assert gallery.load(name, min_return=None).min_return is None
+    read = read_scenario(gallery.scenario_text(name), name="another")
+    assert (fingerprint(read.problem), read.problem.name) == (fingerprint(problem), name)
+    assert read.description.strip().startswith(gallery.describe(name))
+    assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
 
 
 @looped("name", NAMES)

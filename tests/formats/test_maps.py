@@ -192,7 +192,7 @@ BAD_YAML = [
     ),
     ("image: map.pgm\nimage: map.pgm\n", "line 2: the key 'image' is there again"),
     ("image: map.pgm\norigin: [0, 0, 0]\nresolution: 1\nnegate: maybe\n", "negate is 'maybe', expected 0 or 1"),
-    ("image: /etc\norigin: [0, 0, 0]\nresolution: 1\n", "/etc.*this is not a file"),
+    ("image: /etc\norigin: [0, 0, 0]\nresolution: 1\n", "/etc.*it is a folder"),
     ("a: &a [x]\n" * 3, "the key 'a' is there again"),
     ("{image: map.pgm}", "expected a line KEY: VALUE"),
     ("image: " + "x" * 70000, "more than 65,536 bytes"),
@@ -284,7 +284,7 @@ def test_damaged_files_give_an_error_of_ours_or_a_world(block: range, tmp_path: 
         ({"zones": {"a": [(0, 0), (1, "x"), (1, 1)]}}, "corner is"),
         ({"zones": {"a": [(8, 8), (9, 8), (9, 9)]}}, "zone 'a' holds the centre of no cell"),
         ({"zones": {"a": "red"}}, "none: give zone_image"),
-        ({"zones": "other.png"}, "the image of the map does not exist"),
+        ({"zones": "other.png"}, "other.png: the file does not exist"),
         ({"sensors": [veil.Sensor.disc((50, 50), 1)]}, "covers no free cell"),
     ],
 )

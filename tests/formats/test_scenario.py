@@ -12,6 +12,7 @@ from tests.formats.scenarios import AUTOMATON, GRAPH, GRID, MODELS
 from tests.random_problems import random_case
 from tests.seeds import looped
 from veil.common.errors import ScenarioError
+from veil.formats.gallery import scenario_text
 from veil.formats.imported import Imported
 from veil.formats.scenario.load import Scenario, load, load_scenario, read_scenario
 from veil.formats.scenario.toml import to_toml
@@ -196,6 +197,14 @@ def test_a_watcher_of_variables_and_noise():
 def test_memories(given: str, expected: object):
     text = "agent.sees = 'state+observations'\n" + GRID.replace('memory = "timed"', f"memory = {given}")
     assert read_scenario(text).settings["memory"] == expected
+
+
+def test_queries_may_be_uniform():
+    text, asking = scenario_text("camera-guard"), '[querying]\nwalker = "uniform"\n'
+    plain = read_scenario(text.replace(asking, "").replace('goal = "transparent"\n', "")).problem
+    querying = veil.Querying(walker=veil.MarkovPolicy.uniform(plain))
+    expected = querying.against(plain, veil.MarkovPolicy.uniform(querying.apply(plain)))
+    assert same(text.replace(asking, f'{asking}queries = "uniform"\n'), expected)
 
 
 def test_settings_are_those_given():

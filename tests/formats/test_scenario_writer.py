@@ -8,7 +8,7 @@ import pytest
 from tests.seeds import looped
 from veil.common.errors import InputError
 from veil.formats import gallery
-from veil.formats.gallery import scenario_text, starter
+from veil.formats.gallery import starter
 from veil.formats.imported import Imported
 from veil.formats.scenario.load import load_scenario, read_scenario
 from veil.formats.scenario.toml import to_toml
@@ -18,21 +18,6 @@ from veil.problem.observer import Observer
 from veil.problem.problem import Problem
 from veil.problem.secrets.initial_state import InitialState
 from veil.problem.secrets.last_state import LastState
-
-
-@looped("name", gallery.names())
-def test_the_gallery_loads_from_its_text(name: str):
-    problem = gallery.load(name)
-    read = read_scenario(scenario_text(name), name="another")
-    assert fingerprint(read.problem) == fingerprint(problem)
-    assert read.problem.name == problem.name
-    assert read.description.strip().startswith(gallery.describe(name))
-
-
-@looped("name", gallery.names())
-def test_the_gallery_survives_being_written_as_graphs(name: str):
-    problem = gallery.load(name)
-    assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
 
 
 @looped("kind", ["grid", "graph"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.small_problems import FEW, random_problem
+from tests.planning.small_problems import FEW, Interrupting, random_problem
 from veil.common.clock import Progress
 from veil.common.errors import CheckpointError
 from veil.planning.checkpoint import Checkpoint, read_checkpoint
@@ -102,14 +102,7 @@ def test_an_interrupted_search_goes_on_in_the_class_where_it_was(evaluation: str
         "certificate": False,
     }  # fmt: skip
     whole = veil.solve(problem, progress=False, **settings)
-    left = [reports]
-
-    def interrupt(_: Progress) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-
-    first = veil.solve(problem, progress=interrupt, checkpoint=path, **settings)
+    first = veil.solve(problem, progress=Interrupting(reports), checkpoint=path, **settings)
     assert first.status is veil.Status.INTERRUPTED
     assert first.feasible
     assert first.policy_class == whole.policy_class

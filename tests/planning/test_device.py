@@ -14,7 +14,15 @@ import pytest
 import veil
 from tests.engine.chains import on_sparse_kernel
 from tests.planning.evaluated import Evaluator
-from tests.planning.small_problems import FEW, corridor, endless, random_problem, tiny_problem, two_sensors
+from tests.planning.small_problems import (
+    FEW,
+    Interrupting,
+    corridor,
+    endless,
+    random_problem,
+    tiny_problem,
+    two_sensors,
+)
 from tests.study.cluster import free_port
 from veil.common.clock import UNLIMITED
 from veil.planning import device_layout
@@ -198,15 +206,8 @@ def test_a_search_on_the_device_is_feasible_and_a_checkpoint_of_it_goes_on_to_th
     assert whole.feasible
     assert whole.opacity == veil.opacity(problem, whole.policy, "exact")
     assert whole.settings["device"] == f"{jax.devices()[0].device_kind} (JAX, float32)"
-    left = [3]
-
-    def interrupt(_: object) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-
     run = tmp_path / "run"
-    assert solve(problem, **few, checkpoint=run, progress=interrupt).status is veil.Status.INTERRUPTED
+    assert solve(problem, **few, checkpoint=run, progress=Interrupting(3)).status is veil.Status.INTERRUPTED
     assert solve(problem, **few, resume=run).policy == whole.policy
 
 

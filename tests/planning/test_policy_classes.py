@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.small_problems import FEW, random_problem, reaches
+from tests.planning.small_problems import FEW, Interrupting, random_problem, reaches
 from tests.policy.masked import knowing_problem, masked_problem
 from tests.seeds import blocks, in_blocks
 from veil.common.clock import UNLIMITED
@@ -166,11 +166,7 @@ def test_where_the_time_ends_in_a_smaller_class_its_policy_is_the_answer():
 
 
 def test_an_interrupt_in_a_smaller_class_says_so():
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
-    problem = random_problem(1)
-    found = veil.solve(problem, memory="timed", progress=interrupt, certificate=False)
+    found = veil.solve(random_problem(1), memory="timed", progress=Interrupting(1), certificate=False)
     assert found.status is veil.Status.INTERRUPTED
     assert isinstance(found.policy, veil.TimedPolicy)
     assert "during the search of stationary Markov policies" in found.detail

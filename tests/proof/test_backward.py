@@ -377,6 +377,8 @@ def test_one_observer_alone_counts_once(weight: float):
         ({"following": (np.zeros((1, 2), dtype=int),) * 2}, "one table for each step"),
         ({"costs": np.array([[-0.5, 3.0]])}, r"a cost is negative|sum to more than one"),
         ({"costs": np.array([2.0, 3.0])}, "expected an array of floats with 2 axes"),
+        ({"costs": np.array([[math.nan, 2.0]])}, "not NaN"),
+        ({"costs": np.zeros((0, 2))}, "its graph at time 0: a number is outside -1 … -1"),
         ({"path_keys": (np.zeros((0, 3), dtype=int),)}, "no path is secret"),
     ],
 )

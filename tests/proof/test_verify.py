@@ -135,28 +135,6 @@ def test_a_missing_edge_proves_nothing(block: range):
         assert rule_bound(CheckedProblem(problem), witness, (None,), None) == np.inf
 
 
-def test_a_rule_must_be_one():
-    problem = veil.gallery.load("paper-last-state", horizon=4, min_return=None)
-    game = solve_game(problem, iterations=2, gap=0)
-    graph, costs = game.graph, np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
-    good = Witness(graph.first, graph.following, costs, 0.0, "all")
-    checked = CheckedProblem(problem)
-    assert np.isfinite(rule_bound(checked, good, (None,), None))
-    for wrong, message in (
-        (replace(good, costs=costs - 0.01), "sum to more than one"),
-        (replace(good, costs=np.where(np.isinf(costs), np.nan, np.nan)), "not NaN"),
-        (replace(good, costs=costs[:, :1]), "shape"),
-        (replace(good, costs=costs[:1]), "outside"),
-        (replace(good, costs=costs[:-1]), "outside"),  # one past the end
-        (replace(good, first=np.where(graph.first >= 0, graph.sizes[0], -1)), "outside"),
-        (replace(good, following=graph.following[:-1]), "one table for each step"),
-        (replace(good, multiplier=-1.0), "price"),
-        (replace(good, multiplier=float("nan")), "price"),
-    ):
-        with pytest.raises(CertificateError, match=message):
-            rule_bound(checked, wrong, (None,), None)
-
-
 def test_a_probability_too_small_for_floats_is_refused():
     model = veil.Model([[[1.0, 1e-280]], [[0.0, 1.0]]], [[0.0], [0.0]], 0)
     observer = veil.Observer([[1.0, 0.0], [0.5, 0.5]])

@@ -94,6 +94,14 @@ def endless() -> Case:
     return proven(problem, veil.TimedPolicy(np.tile(veil.MarkovPolicy.uniform(problem).table, (2, 1, 1))))
 
 
+def endless_share() -> Case:
+    """A share of what can be reached over an infinite horizon, which the policy misses."""
+    problem = veil.Problem(
+        model(discount=0.9), veil.Observer(NOISY), veil.LastState({1}), 2, "70%", return_over="infinite"
+    )
+    return proven(problem, veil.MarkovPolicy.uniform(problem))
+
+
 def memory() -> Case:
     problem = veil.Problem(model(), veil.Observer(NOISY), veil.LastState({1}), 3, agent_sees="state+observations")
     held = veil.ObservationMemory(1, clock=False)
@@ -135,7 +143,22 @@ def hidden(problem: veil.Problem, policy: veil.Policy, pair: str = "own") -> flo
     return veil.opacity(problem, policy, "exact", pair=pair).bits
 
 
-KINDS = (plain, share, pairs, path, each, ahead, delayed, endless, memory, history, drawn, clockless, beliefs)
+KINDS = (
+    plain,
+    share,
+    pairs,
+    path,
+    each,
+    ahead,
+    delayed,
+    endless,
+    endless_share,
+    memory,
+    history,
+    drawn,
+    clockless,
+    beliefs,
+)
 case = cache(lambda kind: kind())
 
 
@@ -406,6 +429,19 @@ def of_continuations(claim: Certificate) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def of_endless_shares(claim: Certificate) -> dict[str, Any]:
+    """Wrong values after the horizon are an error of the range, within which any share must not be accepted."""
+    first, bound, values = claim.quantities[0], replace(claim.bounds[0], upper=1.1, prices=(0.0,)), claim.values
+    assert values is not None
+    easy = replace(
+        claim, quantities=(replace(first, bound=first.value - 0.1, met=True),), bounds=(bound,), best_known=None
+    )
+    rows = {"as they are": 0 * values, "all more": 0 * values + 50.0, "all less": 0 * values - 1e6,
+            "one more": np.outer([1.0, 0.0], np.eye(values.shape[1])[0]) * 80,
+            "against each other": values[::-1] * 40}  # fmt: skip
+    return {f"an easy bound, and values {name}": replace(easy, values=values + by) for name, by in rows.items()}
+
+
 def of_registers(claim: Certificate) -> dict[str, Any]:
     held = claim.register
     assert held is not None
@@ -483,7 +519,8 @@ def all_false(kind: Callable[[], Case]) -> dict[str, Any]:
     special: dict[Any, Callable[[], dict[str, Any]]] = {
         share: lambda: of_shares(claim), pairs: lambda: of_pairs(problem, policy, claim), path: lambda: of_paths(claim, bits),
         each: lambda: of_times(claim, bits), delayed: lambda: of_delays(problem, policy, claim),
-        endless: lambda: of_continuations(claim), memory: lambda: of_registers(claim),
+        endless: lambda: of_continuations(claim),
+        endless_share: lambda: of_endless_shares(claim), memory: lambda: of_registers(claim),
     }  # fmt: skip
     return found | {f"{kind.__name__}: {name}": made for name, made in special.get(kind, dict)().items()}
 

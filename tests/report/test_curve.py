@@ -84,10 +84,10 @@ def test_another_problem_no_points_no_file(rooms: veil.Problem, courier: veil.Pr
 
 def test_a_sweep_is_made_where_it_takes_a_moment(rooms: veil.Problem, paper: veil.Problem, solved: veil.Solution):
     solution = veil.solve(rooms, starts=2, iterations=10, certificate=False)
-    curve = sweep(rooms, solution, iterations=10, starts=2)
+    curve = sweep(rooms, solution)
     assert curve is not None
     assert len(curve.points) == 6
     assert sweep(paper, solved) is None  # thousands of sequences: only where it is asked for
-    asked = sweep(rooms, solution, 3, iterations=10, starts=2)
+    asked = sweep(rooms, solution, 3)
     assert asked is not None
     assert len(asked.points) == 3

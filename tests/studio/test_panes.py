@@ -52,6 +52,15 @@ def cells(page: Page, count: int) -> None:
     expect(page.locator("#pane-draw .source > .note")).to_contain_text(f"{count} states")
 
 
+def make_world(page: Page) -> None:
+    """A new drawing of three rows and four columns."""
+    page.locator("text=Open…").click()
+    page.get_by_label("Rows").first.fill("3")
+    page.get_by_label("Columns").first.fill("4")
+    page.locator("text=Make").click()
+    cells(page, 12)
+
+
 def click_cell(page: Page, row: int, column: int, rows: int) -> None:
     box = page.locator(".scroller").bounding_box()
     assert box is not None
@@ -61,11 +70,7 @@ def click_cell(page: Page, row: int, column: int, rows: int) -> None:
 
 def test_a_world_is_drawn(open_studio: OpenStudio):
     page = open_studio(pane="draw")
-    page.locator("text=Open…").click()
-    page.get_by_label("Rows").first.fill("3")
-    page.get_by_label("Columns").first.fill("4")
-    page.locator("text=Make").click()
-    cells(page, 12)
+    make_world(page)
     click_cell(page, 1, 1, 3)  # the wall is the first tool
     cells(page, 11)
     page.locator("text=+ Sensor").click()
@@ -94,11 +99,7 @@ def test_a_world_is_drawn(open_studio: OpenStudio):
 def test_nothing_is_lost_while_answers_are_awaited(open_studio: OpenStudio):
     """A user may be faster than a busy server: strokes beside another change, a stroke across an answer, a reload."""
     page = open_studio(pane="draw")
-    page.locator("text=Open…").click()
-    page.get_by_label("Rows").first.fill("3")
-    page.get_by_label("Columns").first.fill("4")
-    page.locator("text=Make").click()
-    cells(page, 12)
+    make_world(page)
     page.evaluate("""() => {
         const ask = window.fetch;
         window.fetch = async (...given) => {

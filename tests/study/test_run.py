@@ -11,6 +11,8 @@ import pyarrow.parquet
 import pytest
 
 import veil
+from tests.accessibility import violations
+from tests.browser import launched, window
 from tests.cli.commands import veil as command
 from veil.common.errors import InputError
 from veil.study.analysis import effects, front, mean_of
@@ -274,6 +276,16 @@ def test_the_report_shows_every_run(done: veil.StudyResult, tmp_path: Path):
     )
     with pytest.raises(InputError, match="there is no column 'bytes'"):
         write_study_report(veil.StudyResult(folder), "bytes")
+
+
+def test_the_report_keeps_the_rules_of_accessibility(done: veil.StudyResult, tmp_path: Path):
+    page_file, *_ = write_study_report(veil.StudyResult(copied(done, tmp_path / "study")))
+    with launched() as browser:
+        for width, dark in ((1280, False), (390, True)):
+            page = window(browser, width, dark=dark).new_page()
+            page.goto(page_file.as_uri())
+            assert violations(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_means_effects_and_fronts():

@@ -24,8 +24,7 @@ _SEARCHES: dict[str, dict[str, Any]] = {
 
 def demo(
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="DIR", help="Folder for results and reports."),
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results and reports.")
     ] = Path("veil-demo"),
     as_json: JsonOption = False,
 ) -> None:

@@ -9,10 +9,12 @@ from .options import Further
 from .shared import (
     JsonOption,
     TimeLimitOption,
+    argument,
     check_output,
     complete_scenario,
     open_policy,
     open_scenario,
+    option,
     print_json,
     write_text,
 )
@@ -20,28 +22,20 @@ from .shared import (
 if TYPE_CHECKING:
     from ..problem.secrets.last_state import LastState
 
-LogsArgument = Annotated[
-    str,
-    typer.Argument(metavar="LOGS", help="Recorded runs: a .csv, .jsonl or .json file.", show_default=False),
-]
+LogsArgument = Annotated[str, argument(metavar="LOGS", help="Recorded runs: a .csv, .jsonl or .json file.")]
 ColumnsOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME=COLUMN,…",
-        help="Names of columns that differ, such as run=episode,time=t,label=outcome.",
-        show_default=False,
-    ),
+    option(metavar="NAME=COLUMN,…", help="Names of columns that differ, such as run=episode,time=t,label=outcome."),
 ]
 
 
 def fit(
     places: Annotated[
         list[str],
-        typer.Argument(
+        argument(
             metavar="[SCENARIO] LOGS",
             help="The scenario of the runs, for everything that is not estimated; recorded runs: a .csv, .jsonl or .json"
             " file.",
-            show_default=False,
             autocompletion=complete_scenario,
         ),
     ],
@@ -52,14 +46,11 @@ def fit(
         ),
     ] = None,
     policy: Annotated[
-        str | None,
-        typer.Option(metavar="POLICY", help="The policy, if it is not estimated.", show_default="uniform"),
+        str | None, typer.Option(metavar="POLICY", help="The policy, if it is not estimated.", show_default="uniform")
     ] = None,
     columns: ColumnsOption = None,
     time_limit: TimeLimitOption = 60.0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, option("--output", "-o", metavar="FOLDER", help="Folder to write.")] = None,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
@@ -143,9 +134,7 @@ def audit(
     ] = None,
     columns: ColumnsOption = None,
     confidence: Annotated[float, typer.Option(min=0, max=1, help="Probability of the intervals.")] = 0.95,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="JSON file to write.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, option("--output", "-o", metavar="FILE", help="JSON file to write.")] = None,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),

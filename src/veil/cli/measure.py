@@ -21,6 +21,7 @@ from .shared import (
     PairOption,
     SeedOption,
     TimeLimitOption,
+    argument,
     check_output,
     complete_policy,
     complete_scenario,
@@ -30,6 +31,7 @@ from .shared import (
     open_model,
     open_policy,
     open_scenario,
+    option,
     print_facts,
     print_json,
     print_table,
@@ -60,10 +62,9 @@ By = Literal["leaked_bits", "gain_bits", "posterior"]
 def measure(
     scenario: Annotated[
         str,
-        typer.Argument(
+        argument(
             metavar="SCENARIO",
             help="A scenario file (.toml), gallery:NAME, a result folder, or a model file with an observer.",
-            show_default=False,
             autocompletion=complete_scenario,
         ),
     ],
@@ -92,10 +93,9 @@ def measure(
     ] = False,
     certificate: Annotated[
         Path | None,
-        typer.Option(
+        option(
             help="Also prove a lower bound on what the policy hides and an upper bound over all policies with the same"
-            " threshold, and write the certificate to this file; its arrays go in a second file beside it.",
-            show_default=False,
+            " threshold, and write the certificate to this file; its arrays go in a second file beside it."
         ),
     ] = None,
     proof_time_limit: Annotated[
@@ -276,10 +276,7 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
     from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
     from ..report.leaking import find_sure
 
-    document: Document = {
-        "quantities": found.document(),
-        "revealing": [vars(one) for one in found.worst[by]],
-    }
+    document: Document = {"quantities": found.document(), "revealing": [vars(one) for one in found.worst[by]]}
     sure = find_sure(problem, policy, _SURE_SECONDS, pair)
     if sure is not None:
         document["disclosure"] = [vars(one) | {"over_time": one.over_time.tolist()} for one in sure]

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .convert import convert_file
-from .shared import JsonOption, print_json, write_text
+from .shared import JsonOption, option, print_json, write_text
 
 _STUDY = "study"
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
@@ -71,8 +71,7 @@ def convert(
     ],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; veil show formats lists the formats.")],
     scenario: Annotated[
-        str | None,
-        typer.Option(help="For a policy: its scenario, for the names of states and actions.", show_default=False),
+        str | None, option(help="For a policy: its scenario, for the names of states and actions.")
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,

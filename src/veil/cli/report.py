@@ -12,6 +12,7 @@ from .shared import (
     GALLERY,
     JsonOption,
     PairOption,
+    argument,
     check_output,
     complete_policy,
     complete_scenario,
@@ -19,6 +20,7 @@ from .shared import (
     open_policy,
     open_recorded,
     open_scenario,
+    option,
     print_json,
 )
 
@@ -42,19 +44,17 @@ _MOMENT = 0.01  # seconds that each part has at least
 def report(
     subject: Annotated[
         str,
-        typer.Argument(
+        argument(
             metavar="RESULT|SCENARIO",
             help="A result folder, written by veil solve; the folder of a study; or a scenario, with POLICY.",
-            show_default=False,
             autocompletion=complete_scenario,
         ),
     ],
     policy: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="POLICY",
             help="A policy to measure in the scenario, without a search: a file, a result folder, or uniform.",
-            show_default=False,
             autocompletion=complete_policy,
         ),
     ] = None,
@@ -77,14 +77,9 @@ def report(
         ),
     ] = None,
     time_limit: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="Time limit in seconds; what does not fit is estimated or left out.", show_default=False
-        ),
+        float | None, option(min=0, help="Time limit in seconds; what does not fit is estimated or left out.")
     ] = None,
-    figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder to write figures for papers to.", show_default=False)
-    ] = None,
+    figures: Annotated[Path | None, option(metavar="DIR", help="Folder to write figures for papers to.")] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     *,

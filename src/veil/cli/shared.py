@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ DOUBTED = 8
 INTERRUPTED = 130
 
 GALLERY = "gallery:"
+_LEAST_HEADING = 8  # characters of a line of a heading
 CHANGED = "has changed since"
 
 
@@ -65,6 +67,8 @@ def _paths(incomplete: str, suffixes: Sequence[str]) -> list[str]:
     )
 
 
+# Declarations whose help says what there is by default.
+option, argument = (functools.partial(one, show_default=False) for one in (typer.Option, typer.Argument))
 Document = dict[str, Any]  # what --json prints: texts, numbers, lists and tables of them
 ScenarioArgument = Annotated[
     str,
@@ -346,14 +350,20 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
     from rich.text import Text
 
     words = None if title is None else Text(title)
-    table = Table(
-        title=words, box=box.SIMPLE_HEAD, title_justify="left", title_style="", header_style="", show_edge=False
-    )
-    for head, is_right in zip(headings, right, strict=True):
-        table.add_column(Text(head), justify="right" if is_right else "left", overflow="fold")
+    plain: dict[str, Any] = {"title_style": "", "header_style": "", "show_edge": False, "padding": (0, 1, 0, 0)}
+    table = Table(title=words, box=box.SIMPLE_HEAD, title_justify="left", **plain)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    widths = [max([len(head), *(len(row[number]) for row in cells)]) for number, head in enumerate(headings)]
+    fits = sum(widths) + 2 * len(widths) <= console.width
+    for number, (head, is_right) in enumerate(zip(headings, right, strict=True)):
+        if is_right:  # numbers are not broken, their headings may be
+            most = widths[number] if fits else max(_LEAST_HEADING, *(len(row[number]) for row in cells))
+            table.add_column(Text("\n".join(textwrap.wrap(head, most))), justify="right", no_wrap=True)
+        else:
+            table.add_column(Text(head), overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    Console(highlight=False, markup=False, soft_wrap=True).print(table)
+    console.print(table)
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from .describe import describe
 from .installation import installation
-from .shared import JsonOption, complete_scenario, print_json, print_table, write_text
+from .shared import JsonOption, argument, complete_scenario, option, print_json, print_table, write_text
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -18,25 +16,22 @@ def _complete(incomplete: str) -> list[str]:
 def show(
     subject: Annotated[
         str,
-        typer.Argument(
+        argument(
             metavar="SCENARIO|gallery|formats|schema|formula|installation",
             help="A scenario, result folder or model file; or the problems that come with veil; file formats; a JSON schema;"
             " the automaton of a formula; versions, devices and a self-test.",
-            show_default=False,
             autocompletion=_complete,
         ),
     ],
     detail: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="DETAIL",
             help="Of schema: scenario, result, frontier or policy; of formula: the formula, such as 'F (badge & X F vault)'.",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Of formula: draw the automaton to this SVG file.", show_default=False),
+        Path | None, option("--output", "-o", help="Of formula: draw the automaton to this SVG file.")
     ] = None,
     as_json: JsonOption = False,
     *,

@@ -22,6 +22,7 @@ from .shared import (
     event_text,
     open_policy,
     open_scenario,
+    option,
     print_json,
     print_table,
     stop,
@@ -44,20 +45,17 @@ def simulate(
     pair: PairOption = "own",
     runs: Annotated[int, typer.Option(min=1, max=100_000, help="Number of runs.")] = 1,
     seed: SeedOption = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV file to write, one line per step.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, option("--output", "-o", help="CSV file to write, one line per step.")] = None,
     observations_only: Annotated[
         bool,
         typer.Option("--observations", help="Print only the observations, one per line, as --observed reads them."),
     ] = False,
     observed: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="FILE",
             help="Draw no runs: read observations from this file (- for standard input), one per line, and print the"
             " observer's belief after each.",
-            show_default=False,
         ),
     ] = None,
     as_json: Annotated[

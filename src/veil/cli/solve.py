@@ -31,6 +31,7 @@ from .shared import (
     note,
     open_policy,
     open_scenario,
+    option,
     print_json,
     print_table,
     stop,
@@ -170,12 +171,7 @@ def code_of_answer(solution: "Solution") -> int:
 
 def code_of_status(status: "Status", feasible: bool = True) -> int:
     """The exit code of a status."""
-    codes = {
-        "CONVERGED": SOLVED,
-        "INTERRUPTED": INTERRUPTED,
-        "INFEASIBLE": INFEASIBLE,
-        "NOT_SEARCHED": NOT_SEARCHED,
-    }
+    codes = {"CONVERGED": SOLVED, "INTERRUPTED": INTERRUPTED, "INFEASIBLE": INFEASIBLE, "NOT_SEARCHED": NOT_SEARCHED}
     code = codes.get(status.name, LIMIT)
     return INFEASIBLE if code == SOLVED and not feasible else code
 
@@ -200,9 +196,7 @@ def endings_keep_the_best() -> Iterator[None]:
 @with_options(FrontierOptions)
 def frontier(
     scenario: ScenarioArgument,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File for the curve: .csv, else JSON.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, option("--output", "-o", help="File for the curve: .csv, else JSON.")] = None,
     *,
     quiet: QuietOption = False,
     as_json: JsonOption = False,

@@ -5,24 +5,22 @@ from typing import Annotated
 
 import typer
 
-from .shared import GALLERY, JsonOption, complete_scenario, is_model_file, no_scenario, note, print_json
+from .shared import GALLERY, JsonOption, argument, complete_scenario, is_model_file, no_scenario, note, print_json
 
 
 def studio(
     scenario: Annotated[
         str | None,
-        typer.Argument(
+        argument(
             metavar="SCENARIO",
             help="A scenario file (.toml), or gallery:NAME; without it the studio starts a new one.",
-            show_default=False,
             autocompletion=complete_scenario,
         ),
     ] = None,
     *,
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65_535)] = 0,
     folder: Annotated[
-        Path | None,
-        typer.Option(help="Folder that keeps scenario and runs.", show_default="SCENARIO-studio"),
+        Path | None, typer.Option(help="Folder that keeps scenario and runs.", show_default="SCENARIO-studio")
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     as_json: JsonOption = False,

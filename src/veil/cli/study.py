@@ -1,5 +1,6 @@
 """`veil study`: many runs from one file, on this machine or a cluster, and their table."""
 
+import shutil
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +17,10 @@ from .shared import (
     JsonOption,
     MaxLeakageOption,
     MinOpacityOption,
+    argument,
     guarded,
     note,
+    option,
     print_facts,
     print_json,
     print_table,
@@ -53,7 +56,7 @@ studies = typer.Typer(
 @studies.command("run")
 @guarded
 def run(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (.toml).", show_default=False)],
+    study: Annotated[Path, argument(metavar="STUDY", help="A study file (.toml).")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the study.", show_default="STUDY-study")
     ] = None,
@@ -70,17 +73,12 @@ def run(
     ] = None,
     resource: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A resource that a worker must have, such as GPU=1. Repeatable.",
-            show_default=False,
-            metavar="NAME=NUMBER",
-        ),
+        option(help="A resource that a worker must have, such as GPU=1. Repeatable.", metavar="NAME=NUMBER"),
     ] = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the runs and forecast their cost.")] = False,
     redo: Annotated[
-        bool,
-        typer.Option("--redo", help="Start failed runs again, check finished ones and repeat damaged ones."),
+        bool, typer.Option("--redo", help="Start failed runs again, check finished ones and repeat damaged ones.")
     ] = False,
     events: Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")] = False,
     min_opacity: MinOpacityOption = None,
@@ -132,10 +130,9 @@ def run(
 @studies.command("table")
 @guarded
 def table(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a study.", show_default=False)],
+    folder: Annotated[Path, argument(metavar="FOLDER", help="Folder of a study.")],
     other: Annotated[
-        Path | None,
-        typer.Argument(metavar="OTHER", help="Folder of another study: show the runs that differ.", show_default=False),
+        Path | None, argument(metavar="OTHER", help="Folder of another study: show the runs that differ.")
     ] = None,
     columns: Annotated[
         str | None,
@@ -358,7 +355,8 @@ class _Teller:
             self.close()
             note(line)
             return
-        sys.stderr.write(f"\r\x1b[2K{line[:110]}")
+        width = shutil.get_terminal_size().columns - 1  # a line that wraps would stay
+        sys.stderr.write(f"\r\x1b[2K{line[:width]}")
         sys.stderr.flush()
         self._drawn = True
 

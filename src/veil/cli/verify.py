@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ..common.rounding import lower_text, upper_text
 from .options import Further
-from .shared import JsonOption, open_policy, open_scenario, print_facts, print_json, told_of_source
+from .shared import JsonOption, argument, open_policy, open_scenario, print_facts, print_json, told_of_source
 
 PROBLEM_FILE, POLICY_FILE = "problem.bin", "policy.safetensors"
 CONFIDENCE_LABEL = "with confidence"
@@ -25,10 +23,9 @@ if TYPE_CHECKING:
 def verify(
     places: Annotated[
         list[str],
-        typer.Argument(
+        argument(
             metavar="RESULT | SCENARIO RESULT | SCENARIO POLICY CERTIFICATE",
             help="A result folder, also with a scenario to compare it with; or scenario, policy and certificate file.",
-            show_default=False,
         ),
     ],
     as_json: JsonOption = False,

@@ -47,7 +47,8 @@ def build(problem: Problem, memory: PolicyMemory | None = None) -> Hidden:
 
 
 def _built(problem: Problem) -> Hidden:
-    hidden, smaller = _of_times(problem) if problem.observer.varies else _of_model(problem), problem.without_formulas()
+    varies, smaller = problem.observer.varies, problem.without_formulas()
+    hidden = _explored(problem, [TimeRegister(problem.horizon)])[0] if varies else _of_model(problem)
     if smaller is not problem and build(smaller).num_states < hidden.num_states:
         keep_observed(hidden, build(smaller))
     return hidden
@@ -75,11 +76,6 @@ def _of_model(problem: Problem) -> Hidden:
     cell, rows = problem.row_of(model, held, state), problem.informed.num_cells
     parts = model, held, state
     return _hidden(problem, parts, matrices, start, scaled_rows(start, first), emitters, cell, rows)
-
-
-def _of_times(problem: Problem) -> Hidden:
-    """The chain of a problem whose observer depends on time: the time is a register."""
-    return _explored(problem, [TimeRegister(problem.horizon)])[0]
 
 
 def _of_readings(problem: Problem) -> Hidden:

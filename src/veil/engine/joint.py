@@ -5,6 +5,7 @@ secret's time. Meeting in the middle needs the messages of about `√Y` historie
 and one multiplication for each pair and state; the adjoint is two more products of the same shape.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -38,20 +39,25 @@ class Objective(Protocol):
         ...
 
 
-class Walk(Protocol):
-    """One pass over all possible observation sequences, by whatever backend."""
+@dataclass
+class Walk(ABC):
+    """One pass over all possible observation sequences, in one layout or another.
 
-    num_sequences: float
-    merge_error_bits: float
-    root_slope: np.ndarray | None
+    After `run`: `num_sequences` met; `merge_error_bits`, which bounds what merging changed; `root_slope`, `(F, N)`, the
+    gradient in `hidden.root` (events that are possible, in order), if a gradient was asked for.
+    """
 
+    num_sequences: float = field(default=0.0, init=False)
+    merge_error_bits: float = field(default=0.0, init=False)
+    root_slope: np.ndarray | None = field(default=None, init=False)
+
+    @abstractmethod
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
         """Feed all sequences to the objective; with `gradient`, pull its gradients back to the policy's table."""
-        ...
 
 
 @dataclass
-class JointWalk:
+class JointWalk(Walk):
     """One pass over all possible observation sequences of a chain, within a memory budget.
 
     One side of the meeting time is enumerated and kept, the other is walked depth-first in blocks and joined with it.
@@ -61,8 +67,6 @@ class JointWalk:
     the horizon; `outer`: which side is walked, `"prefixes"` or `"suffixes"`; `merger`: a rule that merges in the place of
     `merge_tolerance`, a whole level at a time where that fits.
 
-    After `run`: `num_sequences` met; `merge_error_bits`, which bounds what merging changed;
-    `root_slope`, `(F, N)`, the gradient in `hidden.root` (events that are possible, in order), where a gradient was asked.
     Slopes in entries that are zero (an action never taken, an event that cannot come first) depend on where the sides
     meet and mean nothing: a softmax policy multiplies them by zero.
     """
@@ -75,9 +79,6 @@ class JointWalk:
     meet: int | None = None
     outer: str = "prefixes"
     merger: Merger | None = None
-    num_sequences: float = field(default=0.0, init=False)
-    merge_error_bits: float = field(default=0.0, init=False)
-    root_slope: np.ndarray | None = field(default=None, init=False)
 
     @one_blas_thread
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:

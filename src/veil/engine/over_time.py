@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.logs import natural_log, posteriors
+from ..common.logs import posteriors
 from .chain import Chain
 from .sequences import Trie, TrieSide
 from .strings import StringSide
-from .threads import one_blas_thread
 from .written import StringTrie
 
 
@@ -51,11 +50,5 @@ def _messages(
         strings, index = written.strings(events).distinct()
         side = StringSide(chain, StringTrie(strings), hidden.horizon)
         nodes = [side.trie.node[index, letters] for letters in written.letters_until(events).T]
-    messages, scale = side.root()
-    messages, logs = messages[:, None], natural_log(scale)
-    for time in range(hidden.horizon + 1):
-        if time:
-            messages, logs, _ = one_blas_thread(side.expand)(messages, logs, time - 1)
-        if time == hidden.split_time:
-            messages = messages * hidden.label.T
+    for time, (messages, _) in enumerate(side.walk(hidden.split_time)):
         yield messages, nodes[time]

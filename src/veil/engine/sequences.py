@@ -6,9 +6,9 @@ split are tries, so that a message is computed once however many sequences need 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -130,6 +130,17 @@ class Side(ABC):
         pull = step.pull_backward if self.backward else step.pull_forward
         return found, found_logs, lambda slope: pull(messages, edges, unscaled(slope), adder(self.slopes, time))
 
+    def walk(self, lift_at: int = -1) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The messages of all levels, `(nodes, V, N)`, with their logarithms; at a level one becomes one for each value."""
+        messages, scale = self.root()
+        messages, logs = messages[:, None], natural_log(scale)
+        for level in range(self.levels + 1):
+            if level:
+                messages, logs, _ = one_blas_thread(self.expand)(messages, logs, level - 1)
+            if level == lift_at:
+                messages = messages * self.chain.hidden.label.T
+            yield messages, logs
+
 
 class TrieSide(Side):
     """Messages of a trie of events; those of a trie for the way back are read from the last backward."""
@@ -156,18 +167,6 @@ class TrieSide(Side):
         return _divide(rows, scale), logs[edges.parent] + natural_log(scale), lambda slope: _divide(slope, scale)
 
 
-class Reader(Protocol):
-    """What is read off the messages of each level."""
-
-    def read(self, level: int, messages: np.ndarray) -> None:
-        """Take what is needed from the messages of a level, on the way down."""
-        ...
-
-    def pull(self, level: int, messages: np.ndarray) -> np.ndarray | None:
-        """The gradient of what was read in the messages of a level (in scaled form), on the way back."""
-        ...
-
-
 class Sweep:
     """A pass down the levels of a direction and back, whose memory is bounded by checkpoints in time.
 
@@ -182,7 +181,7 @@ class Sweep:
         memory_bytes: int,
         keep: bool,
         clock: Clock = UNLIMITED,
-        reader: Reader | None = None,
+        reader: "PrefixReader | None" = None,
     ):
         self.direction, self._clock, self._reader = direction, clock, reader
         messages, scale = direction.root()
@@ -251,7 +250,7 @@ class PrefixReader:
         self._label_slopes: dict[int, np.ndarray] = {}
 
     def read(self, level: int, messages: np.ndarray) -> None:
-        """See `Reader`."""
+        """On the way down: note the posteriors of a level."""
         if level in self._labels:
             joint = messages @ self._labels[level]
             self._totals[level] = joint.sum(axis=1)
@@ -267,7 +266,7 @@ class PrefixReader:
         self._slope = slope.reshape(len(slope), len(self._labels), -1)
 
     def pull(self, level: int, messages: np.ndarray) -> np.ndarray | None:
-        """See `Reader`."""
+        """On the way back: the gradient of what was read in the messages of a level (in scaled form)."""
         if level not in self._labels:
             return None
         label, total = self._labels[level], self._totals[level]

@@ -16,7 +16,7 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .chain import Chain, make_chain, sum_over
 from .hidden import event_name, event_number
-from .sequences import Side, Trie, TrieSide
+from .sequences import Trie, TrieSide
 from .strings import StringSide, ratio
 from .written import Strings
 
@@ -108,7 +108,7 @@ class _Lattice:
                 StringSide(self.chain, tries.prefixes, last),
                 StringSide(self.chain, tries.suffixes, last, backward=True),
             )
-        self.forward, self.backward = _levels(sides[0]), _levels(sides[1])[::-1]
+        self.forward, self.backward = list(sides[0].walk()), list(sides[1].walk())[::-1]
         possible = [len(logs) > len(self.letters) and logs[len(self.letters)] > -np.inf for _, logs in self.forward]
         if not possible[-1]:
             words = "under the model and the policy no run shows exactly these observations"
@@ -137,7 +137,7 @@ class _Lattice:
             number = np.arange(max(0, len(self.letters) - len(beta) + 1), min(len(alpha) - 1, len(self.letters)) + 1)
             left = len(self.letters) - number
             logs = before[number] + after[left]
-            both = (ratio(logs, logs.max())[:, None] * alpha[number] * beta[left]).sum(axis=0)
+            both = (ratio(logs, logs.max())[:, None] * alpha[number, 0] * beta[left, 0]).sum(axis=0)
             yield both / both.sum()
 
     def steps(self) -> "tuple[np.ndarray, Iterable[sp.coo_array]]":
@@ -163,16 +163,6 @@ class _Lattice:
             return sp.coo_array(sp.block_array(blocks))
 
         return start.ravel(), map(step, range(hidden.horizon))
-
-
-def _levels(direction: Side) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The messages of all levels with their logarithms."""
-    messages, scale = direction.root()
-    found = [(messages, natural_log(scale))]
-    for level in range(direction.levels):
-        messages, logs, _ = direction.expand(*found[-1], level)
-        found.append((messages, logs))
-    return found
 
 
 def smoother(problem: Problem, policy: Policy, *, pair: str = OWN) -> Smoother:

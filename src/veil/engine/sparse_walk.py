@@ -12,7 +12,7 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.errors import TooLargeError
 from .backends.sparse_rows import SparseBlock, SparsePrefixes
 from .chain import Chain, Slopes
-from .joint import DEFAULT_MEMORY, Objective
+from .joint import DEFAULT_MEMORY, Objective, Walk
 from .tree import walk
 
 # What one product leaves behind until its level is done: an entry, its column and its place, with rows and gradients.
@@ -31,7 +31,7 @@ class SparseObjective(Protocol):
 
 
 @dataclass
-class SparseWalk:
+class SparseWalk(Walk):
     """All possible observation sequences of a chain, forward, each by the states that it leaves possible.
 
     The objective must be a sum over rows `P(·,y)` of a function that is homogeneous of degree one, as the conditional
@@ -42,7 +42,7 @@ class SparseWalk:
     multiplications before `TooLargeError` is raised; `forecast`: called, after the first second, with the seconds that all
     of the work will take by what has been done so far.
 
-    After `run`: `num_sequences`, `root_slope` as in `JointWalk`; `products` made.
+    After `run` also `products` made.
     """
 
     chain: Chain
@@ -51,10 +51,7 @@ class SparseWalk:
     keep_events: bool = False
     most_products: float = math.inf
     forecast: Callable[[float], None] | None = None
-    num_sequences: float = field(default=0.0, init=False)
-    merge_error_bits: float = field(default=0.0, init=False)
     products: int = field(default=0, init=False)
-    root_slope: np.ndarray | None = field(default=None, init=False)
     _done: float = field(default=0.0, init=False)
     _began: float = field(default=0.0, init=False)
 

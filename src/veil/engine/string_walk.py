@@ -1,6 +1,6 @@
 """All strings that an observer without a clock may hold, and one pass over them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ from ..common.numbering import number_keys, ragged
 from .batch import Measure
 from .chain import Chain
 from .hidden import Hidden
-from .joint import DEFAULT_MEMORY, Objective
+from .joint import DEFAULT_MEMORY, Objective, Walk
 from .strings import StringPass
 from .written import Strings
 
@@ -137,11 +137,10 @@ def possible_strings(
 
 
 @dataclass
-class StringWalk:
+class StringWalk(Walk):
     """One pass over all possible strings of an observer without a clock; see `joint.Walk`.
 
-    **Arguments:** `chain`; `memory_bytes`: budget for the messages; `clock`: checked at each level; `strings`: all that are
-    possible, if they are known already.
+    **Arguments:** `chain`; `memory_bytes`: budget for the messages; `clock`: checked at each level.
 
     Cost: that of `possible_strings`, and of a `StringPass` over all of them, some at a time.
 
@@ -151,10 +150,6 @@ class StringWalk:
     chain: Chain
     memory_bytes: int = DEFAULT_MEMORY
     clock: Clock = UNLIMITED
-    strings: Strings | None = None
-    num_sequences: float = field(default=0.0, init=False)
-    merge_error_bits: float = field(default=0.0, init=False)
-    root_slope: np.ndarray | None = field(default=None, init=False)
 
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
         """Feed all strings to the objective; with `gradient`, pull its gradients back to the policy's table.
@@ -163,15 +158,14 @@ class StringWalk:
         """
         hidden, written = self.chain.hidden, self.chain.hidden.written
         assert written is not None
-        if self.strings is None:
-            self.strings = possible_strings(self.chain, self.memory_bytes, self.clock)
-        self.num_sequences = float(len(self.strings))
+        strings = possible_strings(self.chain, self.memory_bytes, self.clock)
+        self.num_sequences = float(len(strings))
         result = np.zeros(self.chain.table.shape) if gradient else None
         levels = hidden.horizon + 1 if gradient else 1
         row_bytes = 8 * hidden.num_states * (hidden.horizon + 1) * (3 + 2 * len(hidden.emitters)) * levels
         step = max(_LEAST_STRINGS, self.memory_bytes // row_bytes)
-        for begin in range(0, len(self.strings), step):
-            part = self.strings[begin : begin + step]
+        for begin in range(0, len(strings), step):
+            part = strings[begin : begin + step]
             run = StringPass(self.chain, part, gradient=gradient, memory_bytes=self.memory_bytes, clock=self.clock)
             chance = np.exp(run.result.log_likelihood)[:, None]
             found = objective(chance * run.result.posterior, lambda rows, part=part: written.sequences(part[rows]))

@@ -154,26 +154,31 @@ def means(
 
 
 @dataclass
-class Prefixes:
-    """Histories from the first observation to that of time `end`, as `α` messages scaled to sum to one.
+class _Side:
+    """One side of the tree, up to the time `meet` or from it on; it is lifted at the secret's time."""
+
+    chain: Chain
+    meet: int
+    merging: Merger = field(default_factory=Merging)
+    slopes: Slopes | None = None
+    keep_events: bool = False
+
+
+@dataclass
+class Prefixes(_Side):
+    """Histories from the first observation to that of time `meet`, as `α` messages scaled to sum to one.
 
     `α_0(x) = μ_0(x) b_x(o_0)`, `α_{t+1}(x') = Σ_x α_t(x) K_t^e(x,x')` (the paper's forward messages); a scaled row is the
     observer's belief, its weight the probability of the history.
     """
 
-    chain: Chain
-    end: int
-    merging: Merger = field(default_factory=Merging)
-    slopes: Slopes | None = None
-    keep_events: bool = False
-
     @property
     def levels(self) -> int:
         """One level a step."""
-        return self.end
+        return self.meet
 
     def _lifts_at(self, time: int) -> bool:
-        return time == self.chain.hidden.split_time < self.end
+        return time == self.chain.hidden.split_time < self.meet
 
     def root(self) -> Block:
         """All possible first observations."""
@@ -224,26 +229,20 @@ class Prefixes:
 
 
 @dataclass
-class Suffixes:
-    """Continuations from the observation after time `begin` to the last, as `β` messages scaled to a maximum of one.
+class Suffixes(_Side):
+    """Continuations from the observation after time `meet` to the last, as `β` messages scaled to a maximum of one.
 
     `β_T = 1`, `β_t(x) = Σ_x' K_t^e(x,x') β_{t+1}(x')` (the paper's backward messages), on the states that can be reached
     at time t; elsewhere zero, so that continuations which cannot occur never branch.
     """
 
-    chain: Chain
-    begin: int
-    merging: Merger = field(default_factory=Merging)
-    slopes: Slopes | None = None
-    keep_events: bool = False
-
     @property
     def levels(self) -> int:
         """One level a step."""
-        return self.chain.hidden.horizon - self.begin
+        return self.chain.hidden.horizon - self.meet
 
     def _lifts_at(self, time: int) -> bool:
-        return time == self.chain.hidden.split_time >= self.begin
+        return time == self.chain.hidden.split_time >= self.meet
 
     def root(self) -> Block:
         """The empty continuation."""

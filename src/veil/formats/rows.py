@@ -1,11 +1,15 @@
 """Rows of probabilities as other programs write them: a sum that misses 1 in the last digits is corrected, and noted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ..common.checks import SUM_TOLERANCE
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,3 +43,10 @@ def rescaled(row: Int[np.ndarray, " n"], values: Float[np.ndarray, " n"], num_ro
 def rescaling_note(what: str, count: int, worst: float) -> list[str]:
     """The note on rows that were corrected, in a list; an empty list where there were none."""
     return [f"{count:,} {what}s missed 1 by up to {worst:.2g} and were divided by their sums"] if count else []
+
+
+def normalised(weights: Mapping[K, float]) -> dict[K, float]:
+    """Weights as probabilities: as they are where they sum to 1, else divided by their sum."""
+    total = sum(weights.values())
+    exact = abs(total - 1) <= SUM_TOLERANCE
+    return {key: weight if exact else weight / total for key, weight in weights.items()}

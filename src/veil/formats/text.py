@@ -22,8 +22,19 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
 
     **Raises:** `ModelFileError` where the file does not exist, is too large, or is not text.
     """
+    content = read_content(path, most_bytes, remedy)
     try:
-        content = read_whole(path, most_bytes)
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        found = f"byte {content[error.start]:#04x} is not UTF-8"
+        raise ModelFileError(path, f"{found}, expected a text file in UTF-8", line) from None
+
+
+def read_content(path: str | Path, most_bytes: int, remedy: str = "") -> bytes:
+    """The bytes of a file; arguments and errors as for `read_text`."""
+    try:
+        return read_whole(path, most_bytes)
     except FileNotFoundError:
         raise ModelFileError(path, "the file does not exist") from None
     except OSError as error:
@@ -31,12 +42,6 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
         raise ModelFileError(path, f"{words}: {remedy}" if remedy and error.errno == errno.EFBIG else words) from None
     except ValueError as error:
         raise ModelFileError(repr(path), f"this is not the name of a file: {error}") from None
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        found = f"byte {content[error.start]:#04x} is not UTF-8"
-        raise ModelFileError(path, f"{found}, expected a text file in UTF-8", line) from None
 
 
 def read_rows(path: str | Path, text: str, first: int = 1) -> Iterator[tuple[int, list[str]]]:

@@ -26,6 +26,7 @@ def enclose(
     memory_bytes: int = DEFAULT_MEMORY,
     task: Task = (),
     pass_seconds: float = 0.0,
+    begun: Bounds | None = None,
     clock: Clock | None = None,
 ) -> Bounds:
     """Enclose the largest `min_j H(Z_j|Y_j) + Σ_k c_k V_k` over all policies that meet the constraints, under the bits that
@@ -38,8 +39,8 @@ def enclose(
     are this close, by default 0.001 bits, and 0.05 where a memory grows, or where the `clock` says so, after 600 s by default;
     `iterations` of a game on the whole memory; `nodes`: of the first clusters of beliefs, a quarter more in each turn up to
     `most_nodes`; with 1 the observer without memory is the only one. `task`: the factors c_k of quantities, none by default;
-    `pass_seconds`: for each move between pairs, time that the caller needs afterwards. A keyboard interrupt ends it with the
-    best bounds so far.
+    `pass_seconds`: for each move between pairs, time that the caller needs afterwards; `begun`: the bounds of an observer
+    without memory, if they are known. A keyboard interrupt ends it with the best bounds so far.
 
     **Raises:** `InfeasibleError` where no policy meets the constraints; `TooLargeError` where not even an observer without
     memory fits, or where several observers, or one without a clock, have too large a memory; `InputError` where the
@@ -51,4 +52,5 @@ def enclose(
         limits = {"gap": gap or WHOLE_GAP, "iterations": iterations, "memory_bytes": memory_bytes}
         return Bounds.of(solve_records_game(problem, hide, threshold=threshold, task=task, clock=clock, **limits))
     own = problem if OWN in hide else problem.only(*hide)
-    return Growth(own, threshold, gap, nodes, most_nodes, memory_bytes, clock, task, iterations, pass_seconds).run()
+    growth = Growth(own, threshold, gap, nodes, most_nodes, memory_bytes, clock, task, iterations, pass_seconds, begun)
+    return growth.run()

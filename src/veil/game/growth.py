@@ -84,6 +84,7 @@ class Growth:
         task: Task = (),
         iterations: int = 10_000,
         pass_seconds: float = 0.0,
+        begun: Bounds | None = None,
     ):
         self.problem, self.threshold, self.asked_gap, self.clock, self.task = problem, threshold, gap, clock, task
         self.nodes, self.most_nodes, self.memory_bytes = nodes, most_nodes, memory_bytes
@@ -93,7 +94,10 @@ class Growth:
         self.lower = -np.inf if task else 0.0  # true of every policy
         self.best: GameResult | None = None
         self.games: dict[type[Turn], GameResult] = {}
+        self.is_begun = begun is not None
         """Those of the smallest upper bounds of each kind of memory."""
+        if begun is not None:
+            self.lower, self.best, self.games[Nothing] = begun.lower, begun.best, begun.games[0]
         self.ended = "nodes" if self.is_value else "whole horizon"
 
     @property
@@ -119,7 +123,7 @@ class Growth:
     def run(self, first: "Turn | None" = None) -> Bounds:
         """Turn after turn, until both bounds are close or the time, the memory or the caller ends it."""
         # Of a path the game without memory is no smaller than that of one event, and tells less.
-        begins_small = self.is_value or self.most_nodes == 1
+        begins_small = (self.is_value or self.most_nodes == 1) and not self.is_begun
         begun, stopped = self.clock, self._turns(first or (Nothing() if begins_small else Whole()))
         if not self.games:
             self.play(Nothing, make_pairs(self.hidden, LastEvents(0)), 0.0, Clock(0.0))

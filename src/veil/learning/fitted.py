@@ -2,8 +2,6 @@
 
 import math
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +10,13 @@ from typing import Any
 from pydantic.json_schema import JsonSchemaValue
 
 from ..common.errors import InputError
-from ..common.files import reason, write_whole
+from ..common.files import file_errors, write_whole
 from ..common.text import aligned
 from ..common.values import Value
 from ..formats.documents import json_text
 from ..formats.registry import write_problem
 from ..formats.results.document import encoded, schema_of
+from ..formats.results.folder import staged
 from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..problem.problem import Problem
@@ -80,21 +79,13 @@ class Fitted(Value):
         """
         folder = Path(os.path.abspath(folder))
         check_folder(folder)
-        staging = None
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            staging = Path(tempfile.mkdtemp(prefix=f".{folder.name[:200]}.", dir=folder.parent))
+        with file_errors(folder, "the fit cannot be written"), staged(folder) as staging:
             write_problem(staging / SCENARIO, self.problem)
             self.policy.save(staging / POLICY)
             folder.mkdir(exist_ok=True)
             for name in (SCENARIO, POLICY):
                 write_whole(folder / name, (staging / name).read_bytes())
             write_whole(folder / DOCUMENT, json_text(self.document()).encode())
-        except OSError as error:
-            raise InputError(str(folder), [f"the fit cannot be written: {reason(error)}"]) from None
-        finally:
-            if staging is not None:
-                shutil.rmtree(staging, ignore_errors=True)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         widest = max((one.high - one.low for one in self.intervals), default=0.0)

@@ -105,7 +105,7 @@ def opacity_gradient(
     with team_of(workers) as team:
         budget = Budget(memory_bytes, seconds_of(method, time_limit), merge_tolerance, team)
         settings = Settings(method, budget, width, sequences, None, seed)
-        acting = _table_policy(problem, theta, memory)
+        acting = acting_policy(problem, theta, memory)
         chain = observed_chain(make_chain(problem, acting, pair=pair))
         result, slope = measure(chain, settings, gradient=True)
     assert slope is not None
@@ -126,7 +126,7 @@ def return_gradient(
 ) -> tuple[float, Float[np.ndarray, "*T C A"]]:
     """The expected return of a policy and its exact gradient in the logits of its table; see `opacity_gradient`."""
     check_problem(problem)
-    acting = _table_policy(problem, theta, memory)
+    acting = acting_policy(problem, theta, memory)
     chain = make_chain(problem, acting)
     values, slopes = sums_and_gradients(
         chain.hidden, chain.table[None], chain.hidden.paid[:1], stationary=chain.stationary
@@ -134,7 +134,7 @@ def return_gradient(
     return float(values[0, 0]), _in_logits(acting, slopes[0, 0])
 
 
-def _table_policy(problem: Problem, given: ArrayLike | Policy, memory: Memory | None) -> TablePolicy:
+def acting_policy(problem: Problem, given: ArrayLike | Policy, memory: Memory | None) -> TablePolicy:
     """The policy of a table, or of the logits of one."""
     if isinstance(given, Policy):
         if memory is not None:

@@ -24,6 +24,7 @@ from ..policy.tables import divided_rows, softmax_pull_back
 from ..policy.tabular import TablePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
+from .evaluate import acting_policy
 from .exact import Budget
 from .ladder import Method, Settings, measure, seconds_of
 
@@ -138,18 +139,15 @@ class _Tables:
 
     def policy(self, table: np.ndarray) -> TablePolicy:
         """The policy of a table. Raises `InputError` where it is none."""
-        timed = table.ndim == 3
         if self.logits:
-            if self.memory is not None:
-                return MemoryPolicy.softmax(table, self.problem, self.memory)
-            return (TimedPolicy if timed else MarkovPolicy).softmax(table, self.problem)
+            return acting_policy(self.problem, table, self.memory)
         defects = Defects("table")
         rows = divided_rows(table, defects)
         defects.raise_if_any()
         assert rows is not None
         if self.memory is not None:
             return MemoryPolicy(self.memory, rows)
-        return (TimedPolicy if timed else MarkovPolicy)(rows)
+        return (TimedPolicy if rows.ndim == 3 else MarkovPolicy)(rows)
 
 
 def _differentiable(tables: _Tables, value: Value, with_gradient: WithGradient) -> Loss:

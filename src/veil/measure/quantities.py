@@ -1,7 +1,7 @@
 """Every quantity of leakage from one pass over the joint table: guessing, gains, Rényi entropies, capacity, worst cases."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, as_tuple, check_finite, check_shape, is_number
 from ..common.errors import InputError, TooLargeError
-from ..common.logs import arimoto_bits, leakage_bits, log2_error, posteriors, row_sums
+from ..common.logs import arimoto_bits, leakage_bits, log2_error
 from ..common.values import Value
 from ..engine.backends.sparse_rows import SparseBlock
 from ..engine.chain import Chain, make_chain
@@ -22,8 +22,9 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .exact import Budget, walk_all
 from .ladder import Settings, first_that_fits, seconds_of
+from .loss import posteriors
 from .rows import RowFunction, Rows, best_gain, best_guess, entropy, guesses, likeliest, norm
-from .sampled import chunk_sizes, sequence_pass
+from .sampled import chunk_sizes
 from .worst import Listing, RevealingSequence, Worst
 
 Method = Literal["auto", "exact", "sampled"]
@@ -208,8 +209,9 @@ def of_joint(
     if not draws:
         sums(joint, listed.__getitem__)
         return sums.result(problem, "exact", len(joint), "all possible sequences")
-    rows, _ = Rows.of_joint(posteriors(joint))
-    sums.add(Rows(row_sums(joint) * draws, rows.value, rows.column, rows.indptr), listed.__getitem__)
+    rows, kept = Rows.of_joint(joint)
+    value, weight = rows.posterior, rows.total * draws
+    sums.add(replace(rows, value=value, weight=weight), lambda chosen: listed[kept[chosen]])
     return sums.result(problem, "sampled", draws, f"{draws:,} drawn sequences")
 
 
@@ -358,11 +360,7 @@ def _sampled(
     sizes = chunk_sizes(chain, sequences, budget.memory_bytes)
     drawn = np.concatenate([draw_events(chain, size, generator) for size in sizes])
     distinct, count = np.unique(told_apart(chain, drawn), axis=0, return_counts=True)
-    sums, step = _Sums(chain.prior, asked), max(sizes)
-    for begin in range(0, len(distinct), step):
-        part = distinct[begin : begin + step]
-        run = sequence_pass(chain, part, gradient=False, memory_bytes=budget.memory_bytes, pad_to=step)
-        rows, _ = Rows.of_joint(run.result.posterior[run.result.index])
-        weighted = Rows(count[begin : begin + step].astype(float), rows.value, rows.column, rows.indptr)
-        sums.add(weighted, part.__getitem__)
+    rows, _ = Rows.of_joint(posteriors(chain, distinct))
+    sums = _Sums(chain.prior, asked)
+    sums.add(replace(rows, weight=count.astype(float)), distinct.__getitem__)
     return sums.result(problem, "sampled", sequences, reason or f"{sequences:,} drawn sequences")

@@ -67,8 +67,7 @@ class Sum:
 
     def __init__(self, terms: Sequence[tuple[float, Backend]], reason: str = "", ends: Ends = UNBOUNDED):
         self.terms, self.reason, self.ends = terms, reason, ends
-        kinds = {one.kind for _, one in terms}
-        self.kind = "sampled" if "sampled" in kinds else "exact"
+        self.kind = "sampled" if samples_of(self) else "exact"
         self.cost_seconds = sum(one.cost_seconds for _, one in terms) or 1e-3
         self.at_once = min((one.at_once for _, one in terms), default=ALL_AT_ONCE)
 

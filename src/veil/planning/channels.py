@@ -4,7 +4,7 @@ Every choice has a reason in words, which the plan of a search tells.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from ..measure.trajectory import SequenceEntropy
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
-from .backend import Backend, Draw, Sum
+from .backend import Backend, Draw, Sum, samples_of
 from .exact_bits import (
     Measure,
     OverTimes,
@@ -72,13 +72,7 @@ class Asked:
     draw: Draw = _DRAW
     time_limit: float | None = None
     team: Team = ALONE
-
-    @property
-    def exact_seconds(self) -> float:
-        """The forecast seconds of one exact gradient up to which `auto` takes it."""
-        if self.objective == "guess":  # there is no other way
-            return _ONLY_SECONDS
-        return max(ALWAYS_EXACT_SECONDS, min(_MOST_SECONDS, self.limit) / _EXACT_GRADIENTS)
+    why: str = "asked for"  # where samples are
 
     @property
     def limit(self) -> float:
@@ -87,9 +81,9 @@ class Asked:
 
     def most_seconds(self, space: Space) -> float:
         """The forecast seconds of one exact gradient up to which it is taken."""
-        if self.evaluation == "auto":
-            return self.exact_seconds
-        return _MOST_SECONDS if space.hidden.path is None else _ONLY_SECONDS
+        if self.evaluation == "auto" and self.objective != "guess":  # for which there is no other way
+            return max(ALWAYS_EXACT_SECONDS, min(_MOST_SECONDS, self.limit) / _EXACT_GRADIENTS)
+        return _ONLY_SECONDS if self.evaluation == "auto" or space.hidden.path is not None else _MOST_SECONDS
 
     def count_seconds(self, space: Space) -> float:
         """The work, in forecast seconds, in which sequences are counted where samples can serve instead."""
@@ -122,19 +116,17 @@ def make_channels(space: Space, options: SolveOptions, time_limit: float | None,
         if sign < 0 or bits > 0
     )
     terms = tuple((factor, columns[name]) for factor, name in hidden_terms(problem, options.task))
-    own = make_backend(space, asked)
-    if not (least or bounds or terms):
-        return Channels((own, *(None for _ in problem.pairs)))
-    _check(bool(least), options)
     used = {one.column for one in (*least, *bounds)} | {column for _, column in terms}
-    pairs = [pair if columns[pair.name] in used else None for pair in problem.pairs]
-    if own.kind == "exact":
-        exact = [None if pair is None else _exact_pair(space, pair, options, asked) for pair in pairs]
-        if all(pair is None or one is not None for pair, one in zip(pairs, exact, strict=True)):
-            return Channels((own, *exact), bounds, terms, least)
-        own = make_sampled(space, asked, _TOGETHER)
-    sampled = (None if pair is None else sampled_pair(space, pair, options, team) for pair in pairs)
-    return Channels((own, *sampled), bounds, terms, least)
+    if least or bounds or terms:
+        _check(bool(least), options)
+    own, pairs = make_backend(space, asked), [pair if columns[pair.name] in used else None for pair in problem.pairs]
+    found = None if samples_of(own) else _backends(space, pairs, asked)
+    if found is None or any(one is not None and samples_of(one) for one in found):
+        asked = replace(asked, evaluation="sampled", why=_TOGETHER)
+        own = own if samples_of(own) else make_backend(space, asked)
+        found = _backends(space, pairs, asked)
+    assert found is not None
+    return Channels((own, *found), bounds, terms, least)
 
 
 def _check(is_least: bool, options: SolveOptions) -> None:
@@ -150,30 +142,31 @@ def _check(is_least: bool, options: SolveOptions) -> None:
         raise InputError("evaluation", ["'bracket' is not available with pairs: use 'exact' or 'sampled'"])
 
 
-def _exact_pair(space: Space, pair: Pair, options: SolveOptions, asked: Asked) -> Backend | None:
-    """How one pair is evaluated on all sequences; None where these are too many.
+def _backends(space: Space, pairs: Sequence[Pair | None], asked: Asked) -> list[Backend | None] | None:
+    """How each of some pairs is evaluated; None where one of them has too many sequences for exact values.
 
-    **Raises:** `TooLargeError` where they are, and exact values were asked for.
+    **Raises:** `TooLargeError` where it has, and exact values were asked for.
     """
-    alone = make_space(space.problem.only(pair.name), options.memory)
-    try:
-        if pair.belief is not None:
-            return exact_loss(alone, pair.belief)
-        found = make_backend(alone, Asked("entropy", options.evaluation, asked.draw, asked.time_limit))
-    except TooLargeError as error:
-        if options.evaluation == "exact":
+    found = list[Backend | None]()
+    for pair in pairs:
+        try:
+            found.append(None if pair is None else pair_backend(space, pair, asked))
+        except TooLargeError as error:
+            if asked.evaluation == "auto":
+                return None
+            assert pair is not None
             raise TooLargeError(f"pair {pair.name!r}: {error}") from error
-        return None
-    return found if found.kind == "exact" else None
+    return found
 
 
-def sampled_pair(space: Space, pair: Pair, options: SolveOptions, team: Team = ALONE) -> Backend:
-    """How one pair of a problem is evaluated on drawn sequences, by the policies of a class."""
-    alone = make_space(space.problem.only(pair.name), options.memory)
-    draw = Draw(options.sequences, options.seed)
-    if pair.belief is not None:
-        return Sampled(alone, draw, _TOGETHER, LossMeasure(Rule(alone.problem, pair.belief)), team)
-    return make_sampled(alone, Asked(draw=draw, team=team), _TOGETHER)
+def pair_backend(space: Space, pair: Pair, asked: Asked) -> Backend:
+    """How one pair of a problem is evaluated, by the policies of a class."""
+    alone = make_space(space.problem.only(pair.name), space.memory)
+    if pair.belief is None:
+        return make_backend(alone, asked)
+    if asked.evaluation == "sampled":
+        return Sampled(alone, asked.draw, asked.why, LossMeasure(Rule(alone.problem, pair.belief)), asked.team)
+    return exact_loss(alone, pair.belief)
 
 
 def make_backend(space: Space, asked: Asked) -> Backend:
@@ -187,7 +180,7 @@ def make_backend(space: Space, asked: Asked) -> Backend:
         before, (least, most) = _before(space, asked), left.ends
         return Sum([(1.0, left), (-1.0, before)], left.reason, (least - most, 0.0))
     if asked.evaluation == "sampled":
-        return make_sampled(space, asked, "asked for")
+        return make_sampled(space, asked, asked.why)
     if asked.evaluation == "bracket":
         return windowed(space)
     found, most = _exact(space, asked), asked.most_seconds(space)

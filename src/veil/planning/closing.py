@@ -12,7 +12,7 @@ from ..measure.pairs import PairValue, pair_value, pair_values
 from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
 from .backend import Draw
-from .channels import counted_seconds, sampled_pair
+from .channels import Asked, counted_seconds, pair_backend
 from .objective import Objective
 from .options import SolveOptions
 from .policy_class import Space, make_space
@@ -95,9 +95,9 @@ def _sampled_bits(objective: Objective, table: np.ndarray, count: int, options: 
     """The bits of a table that was searched on samples, the time shared out to all pairs."""
     problem, seconds = objective.space.problem, left / (1 + len(objective.space.problem.pairs))
     own = sampled_answer(objective.space, table, count, options.seed, seconds)
-    found = list[PairValue]()
+    asked, found = Asked(evaluation="sampled", draw=Draw(options.sequences, options.seed)), list[PairValue]()
     for pair, backend in zip(problem.pairs, objective.channels.backends[1:], strict=True):
-        made = sampled_pair(objective.space, pair, options) if backend is None else backend
+        made = pair_backend(objective.space, pair, asked) if backend is None else backend
         alone = make_space(problem.only(pair.name), options.memory)
         first = seconds if pair.belief is None else seconds / 2
         hidden = sampled_answer(alone, table, count, options.seed, first)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..common.checks import Defects
-from ..common.clock import UNLIMITED, Clock, ProgressOption
+from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InfeasibleError, InputError, TooLargeError, VeilError
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
@@ -79,16 +79,10 @@ class GameMethod:
         """
         limit, clock = options.time_limit, Clock(options.time_limit)
         hide, task = hidden_names(problem.pairs, options.hide), _linear_task(problem, options.task)
+        seconds = None if limit is None else (1 - _ASCENT_SHARE) * limit
+        played = Clock(seconds, iterations=options.iterations, progress=options.progress)
         try:
-            found = search_game(
-                problem,
-                hide=hide,
-                task=task,
-                gap=options.gap,
-                time_limit=None if limit is None else (1 - _ASCENT_SHARE) * limit,
-                iterations=options.iterations,
-                progress=options.progress,
-            )
+            found = search_game(problem, hide, task, gap=options.gap, clock=played)
         except TooLargeError as error:
             found = _timed(problem, options, None if limit is None else clock.left)
             words = f"{found.policy_class}, found by ascent: the game does not fit"
@@ -114,13 +108,11 @@ class GameMethod:
 
 def search_game(
     problem: Problem,
-    *,
     hide: tuple[str, ...] = (OWN,),
     task: Task = (),
+    *,
     gap: float | None = None,
-    time_limit: float | None = None,
-    iterations: int | None = None,
-    progress: ProgressOption = None,
+    clock: Clock | None = None,
 ) -> Solution:
     """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
 
@@ -130,39 +122,29 @@ def search_game(
 
     **Arguments:** `hide`; `task`: factors of quantities whose sum is maximised beside the bits; `gap`: bits between the bounds
     at which the search ends, by default 0.001 on the tree and 0.05 where the tree does not fit and automata take its place;
-    `time_limit`, seconds, by default none and 600 there.
+    `clock`, by default without a limit, and of 600 s there.
 
     **Raises:** `InfeasibleError` where no policy reaches the threshold; `InputError` where there is no game of the pairs;
     `TooLargeError` where the tree of several observers does not fit, or of one not even the game without memory.
     """
-    names = _played_pairs(problem, hide)
+    names, clock = _played_pairs(problem, hide), clock or Clock()
     check_constraints(problem)
-    given: dict[str, Any] = {
-        "task": task, "gap": gap, "time_limit": time_limit, "iterations": iterations, "progress": progress
-    }  # fmt: skip
     untimed = any(problem.channel(name).observer.untimed for name in names)
     if untimed and (len(names) > 1 or problem.channel(hide[0]).table.path is not None):
-        return _against_clocks(problem, hide, given)
+        return _against_clocks(problem, hide, task, gap, clock)
     if len(names) == 1 and hide != (OWN,):  # the one pair that is played is hidden
-        clock, found = Clock(time_limit), search_game(problem.only(hide[0]), **given)
+        found = search_game(problem.only(hide[0]), task=task, gap=gap, clock=clock)
         assert isinstance(found.policy, HistoryPolicy)
         policy = _watching(problem, found.policy, hide[0])
         return replace(found, policy=policy, opacity=_own_opacity(problem, policy, clock))
-    with Clock(time_limit, iterations=iterations, progress=progress) as clock:
+    given: dict[str, Any] = {} if clock.iterations is None else {"iterations": clock.iterations}
+    given |= {"threshold": _aimed_return(problem), "memory_bytes": _game_bytes(clock, len(names))}
+    with clock:
         try:
-            bounds = enclose(
-                problem,
-                hide,
-                threshold=_aimed_return(problem),
-                gap=gap,
-                iterations=10_000 if iterations is None else iterations,
-                memory_bytes=_game_bytes(clock, len(names)),
-                task=task,
-                clock=clock,
-            )
+            bounds = enclose(problem, hide, gap=gap, task=task, clock=clock, **given)
         except TooLargeError:
             if untimed:  # automata of events need a clock
-                return _against_clocks(problem, hide, given)
+                return _against_clocks(problem, hide, task, gap, clock)
             raise
         return _answer(problem, bounds, task, clock)
 
@@ -174,11 +156,10 @@ def _linear_task(problem: Problem, text: str | None) -> Task:
     return tuple(terms_of(problem, text))
 
 
-def _against_clocks(problem: Problem, hide: tuple[str, ...], given: dict[str, Any]) -> Solution:
+def _against_clocks(problem: Problem, hide: tuple[str, ...], task: Task, gap: float | None, clock: Clock) -> Solution:
     """The answer of the game against observers with a clock, who know at least as much, measured against those without."""
-    clock = Clock(given["time_limit"])
     try:
-        found = search_game(with_clocks(problem), hide=hide, **given)
+        found = search_game(_with_clocks(problem), hide, task, gap=gap, clock=clock)
     except InfeasibleError as error:  # one without a clock may be left with the bits that a pair must keep
         raise TooLargeError(f"against observers with a clock: {error}") from error
     return replace(
@@ -358,7 +339,7 @@ def _played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def with_clocks(problem: Problem) -> Problem:
+def _with_clocks(problem: Problem) -> Problem:
     """The same problem with observers who all have a clock, and know at least as much."""
     pairs = [one if one.observer is None else replace(one, observer=one.observer.with_clock()) for one in problem.pairs]
     return problem.replace(observer=problem.observer.with_clock(), pairs=pairs)

@@ -25,7 +25,6 @@ from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..policy.tables import uniform_table
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from .game_method import with_clocks
 from .objective import Objective
 from .policy_class import Space
 
@@ -95,8 +94,7 @@ def _games(objective: Objective) -> Iterator[tuple[Problem, int, float | None]]:
 
 
 def _played(problem: Problem, name: str) -> Problem:
-    alone = problem if name == OWN else problem.only(name)
-    return with_clocks(alone) if alone.observer.untimed else alone
+    return (problem if name == OWN else problem.only(name)).with_clock()
 
 
 def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock) -> GameResult | None:

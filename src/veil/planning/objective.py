@@ -140,7 +140,7 @@ class Objective:
     @property
     def is_sampled(self) -> bool:
         """Whether bits are estimates from samples."""
-        return self.kind == "sampled"
+        return bool(self.sampled)
 
     @property
     def sampled(self) -> list[Any]:
@@ -192,25 +192,25 @@ class Objective:
         spread += sum(abs(factor) for factor, _ in self.channels.terms)
         return max(1.0, spread) if self.min_opacity is None else spread or self.unit
 
-    def price(self, multiplier: Float[np.ndarray, " K"]) -> float:
-        """The multiplier of the return in bits for one unit of it, the largest where there are several.
+    def _priced(self, multiplier: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+        """Multipliers in bits for one unit of what each bounds; in units of the task if bits are kept."""
+        return self.score_unit * multiplier / self.units
 
-        Where bits are kept it is in units of the task; that of the bits, where the return has no bound.
-        """
+    def price(self, multiplier: Float[np.ndarray, " K"]) -> float:
+        """That of the return, the largest where there are several; that of the bits that are kept where it has no bound."""
         if self.min_opacity is not None and not self.num_returns:
-            return float(multiplier[self.num_bits - 1]) * self.score_unit
-        return float(multiplier[self.num_bits : self.num_first].max(initial=0.0)) * (self.score_unit / self.unit)
+            return float(self._priced(multiplier)[self.num_bits - 1])
+        return float(self._priced(multiplier)[self.num_bits : self.num_first].max(initial=0.0))
 
     def prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
-        """The multipliers of all bounds of the problem in bits for one unit of each; in units of the task if bits are kept."""
+        """Those of all bounds of the problem on quantities."""
         first = [] if self.space.problem.min_return is None else [self.price(multiplier)]
-        found = zip(multiplier[self.num_first :].tolist(), self.others, strict=True)
-        return first + [self.score_unit * one / target.unit for one, target in found]
+        return first + self._priced(multiplier)[self.num_first :].tolist()
 
     def channel_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
-        """The multipliers of the bounds of further channels, in their order; bits for one more bit of each."""
-        begin, end = len(self.channels.least), self.num_bits - (self.min_opacity is not None)
-        return [self.score_unit * one for one in multiplier[begin:end].tolist()]
+        """Those of the bounds of further channels, in their order."""
+        end = self.num_bits - (self.min_opacity is not None)
+        return self._priced(multiplier)[len(self.channels.least) : end].tolist()
 
     def inward(self) -> "Objective":
         """The objective that maximises the least slack of all bounds on bits, to find a table that keeps them."""
@@ -365,10 +365,9 @@ def make_objective(
 def _bits_kept(channels: Channels, min_opacity: float) -> float:
     """Bits that a table must hide here so that it hides `min_opacity` however its sequences are summed."""
     own = channels.backends[0]
-    exact = own is not None and own.kind == "exact"
-    if min_opacity == 0:
-        return -1.0 if exact else 0.0  # a sum of nothing may round below 0
-    return min_opacity + (SUMMED_BITS if exact else 0.0)
+    if own is None or samples_of(own):
+        return min_opacity
+    return min_opacity + SUMMED_BITS if min_opacity else -1.0  # a sum of nothing may round below 0
 
 
 def _aimed(target: Target, rounding: float) -> Target:

@@ -6,6 +6,7 @@ to `SolveOptions`. This module imports neither NumPy nor pydantic, so that the c
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
@@ -54,6 +55,9 @@ def _is_team(value: object) -> bool:
 
 
 _SEARCHES = ("ascent", "primal-dual")  # the methods that search one class of policies
+# Settings of these methods that the command line does not have.
+_search = partial(About, methods=_SEARCHES, flag="")
+_ascent, _dual = (partial(About, methods=(one,), flag="") for one in _SEARCHES)
 MEMORY = About(
     "What the policy may depend on: the state (markov), state and time (timed), a finite memory, or the whole history"
     " of observations (history; method game only).",
@@ -76,59 +80,33 @@ class SearchOptions:
     ] = "entropy"
     evaluation: Annotated[
         Evaluation,
-        About(
+        _search(
             "How the search evaluates the objective: over all observation sequences (exact), by the lower bound of a"
-            " bracket, or on samples; auto is exact if that is fast enough, else sampled.",
-            methods=_SEARCHES,
-            flag="",
+            " bracket, or on samples; auto is exact if that is fast enough, else sampled."
         ),
     ] = "auto"
     device: Annotated[
         Device,
-        About(
+        _ascent(
             "Where a search on samples runs: with NumPy (cpu), or on JAX's devices (jax); auto uses JAX if it has an"
-            " accelerator.",
-            methods=("ascent",),
-            flag="",
+            " accelerator."
         ),
     ] = "auto"
     per_start: Annotated[
-        bool,
-        About(
-            "Require the threshold on the return from every start state, not only on average.",
-            flag="",
-            methods=_SEARCHES,
-        ),
+        bool, _search("Require the threshold on the return from every start state, not only on average.")
     ] = False
     seed: Annotated[int, About("Random seed.", least=0, most=2**63 - 1)] = 0
     starts: Annotated[
-        int | None,
-        About(
-            "Number of starting policies.",
-            least=1,
-            most=100_000,
-            unset="4 to 36, by their cost",
-            methods=_SEARCHES,
-            flag="",
-        ),
+        int | None, _search("Number of starting policies.", least=1, most=100_000, unset="4 to 36, by their cost")
     ] = None
     sequences: Annotated[
-        int,
-        About(
-            "Number of sequences that a sampled evaluation or gradient draws.",
-            least=2,
-            most=10**8,
-            methods=_SEARCHES,
-            flag="",
-        ),
+        int, _search("Number of sequences that a sampled evaluation or gradient draws.", least=2, most=10**8)
     ] = 2000
     time_limit: Annotated[
-        float | None,
-        About("Time limit in seconds; the best result so far is returned.", least=0, in_identity=False),
+        float | None, About("Time limit in seconds; the best result so far is returned.", least=0, in_identity=False)
     ] = None
     iterations: Annotated[
-        int | None,
-        About("Maximum number of iterations.", least=0, most=10**9, unset="set by the method", flag=""),
+        int | None, About("Maximum number of iterations.", least=0, most=10**9, unset="set by the method", flag="")
     ] = None
     workers: Annotated[
         "Workers",
@@ -161,8 +139,7 @@ class SolveOptions(SearchOptions):
     """The options of `veil.solve`."""
 
     method: Annotated[
-        str,
-        About("Method: auto (ascent), ascent, primal-dual, game, queries, or that of an installed package."),
+        str, About("Method: auto (ascent), ascent, primal-dual, game, queries, or that of an installed package.")
     ] = "auto"
     memory: Annotated["MemoryName | Memory", MEMORY] = "markov"
     goal: Annotated[
@@ -171,12 +148,10 @@ class SolveOptions(SearchOptions):
     _: KW_ONLY
     min_opacity: Annotated[
         float | None,
-        About(
+        _search(
             "Bits that must stay hidden; the task, or without one the return, is then maximised, and min_return is"
             " not used.",
             least=0,
-            methods=_SEARCHES,
-            flag="",
         ),
     ] = None
     task: Annotated[
@@ -207,26 +182,17 @@ class SolveOptions(SearchOptions):
     ] = None
     features: Annotated[
         "str | ArrayLike | None",
-        About(
+        _ascent(
             "Search a feature policy instead of a table: coordinates (of a grid), variables (of an imported model),"
             " one-hot, or in Python an array with a row per state.",
             unset="a table",
             form=str,
             accepts=lambda value: isinstance(value, str) or hasattr(value, "__array__"),
             expected="'coordinates', 'variables', 'one-hot', or an array S × F",
-            methods=("ascent",),
-            flag="",
         ),
     ] = None
     hidden_units: Annotated[
-        int,
-        About(
-            "Units of the hidden layer of a feature policy; 0 for a linear one.",
-            least=0,
-            most=10_000,
-            methods=("ascent",),
-            flag="",
-        ),
+        int, _ascent("Units of the hidden layer of a feature policy; 0 for a linear one.", least=0, most=10_000)
     ] = 48
     gap: Annotated[
         float | None,
@@ -240,45 +206,34 @@ class SolveOptions(SearchOptions):
     ] = None
     step: Annotated[
         float | None,
-        About(
+        _dual(
             "Step size of the policy's parameters.",
             above=0,
             finite=True,
             unset="0.3 per row of the policy's table, at most 30; 0.05 with an optimizer",
-            methods=("primal-dual",),
-            flag="",
         ),
     ] = None
     multiplier_step: Annotated[
         float | None,
-        About(
-            "Step size of the multiplier.",
-            above=0,
-            finite=True,
-            unset="0.2 / (largest - smallest attainable return)^2",
-            methods=("primal-dual",),
-            flag="",
+        _dual(
+            "Step size of the multiplier.", above=0, finite=True, unset="0.2 / (largest - smallest attainable return)^2"
         ),
     ] = None
     gradients: Annotated[
         Literal["exact", "sampled"],
-        About(
+        _dual(
             "Gradients from all observation sequences (exact), or from fresh samples in each iteration (sampled), as"
-            " in the paper.",
-            methods=("primal-dual",),
-            flag="",
+            " in the paper."
         ),
     ] = "exact"
     optimizer: Annotated[
         str | Optimizer | None,
-        About(
+        _dual(
             "Optimizer of optax, by name, such as adam; in Python also an optax transformation.",
             unset="a plain gradient step",
             form=str,
             accepts=lambda value: isinstance(value, str) or hasattr(value, "update"),
             expected="the name of one of optax's optimizers, or an optax transformation",
-            methods=("primal-dual",),
-            flag="",
         ),
     ] = None
     checkpoint: Annotated[
@@ -292,29 +247,20 @@ class SolveOptions(SearchOptions):
         ),
     ] = None
     checkpoint_every: Annotated[
-        float,
-        About(
-            "Seconds between two checkpoints.", least=0, in_file=False, in_identity=False, methods=_SEARCHES, flag=""
-        ),
+        float, _search("Seconds between two checkpoints.", least=0, in_file=False, in_identity=False)
     ] = 10.0
     resume: Annotated[
         str | Path | None,
-        About(
+        _search(
             "Checkpoint to resume from; the result is that of an uninterrupted run.",
             form=Path,
-            flag="",
             in_file=False,
             in_identity=False,
-            methods=_SEARCHES,
         ),
     ] = None
     certificate: Annotated[
         bool,
-        About(
-            "Prove an upper bound over all policies, in a quarter of the time limit.",
-            flag="",
-            in_identity=False,
-        ),
+        About("Prove an upper bound over all policies, in a quarter of the time limit.", flag="", in_identity=False),
     ] = True
     certificate_time_limit: Annotated[
         float | None,

@@ -75,17 +75,13 @@ class Reading(Register):
 
     def name(self, memory: int) -> str:
         """See `Register`."""
-        names = self.observer.observations
-        if memory >= self.num_events:
-            return names[memory - self.num_events] if self.observer.sees_first else "nothing yet"
-        action, observation = divmod(memory, len(names))
-        return f"(action {action}, {names[observation]})" if self.observer.sees_actions else names[observation]
+        return self.names(tuple(f"action {number}" for number in range(self.num_actions)))[memory]
 
     def names(self, actions: tuple[str, ...]) -> tuple[str, ...]:
         """The name of each reading; `actions`: those of the model."""
         seen = self.observer.observations.all()
         later = [f"({action}, {one})" for action in actions for one in seen] if self.observer.sees_actions else seen
-        first = () if not self.observer.sees_actions else seen
+        first = seen if self.observer.sees_actions else ()
         return (*later, *(first if self.observer.sees_first else ("nothing yet",)))
 
     def shown_by(self, size: int, initial: Bool[np.ndarray, " S"]) -> Bool[np.ndarray, "R S"]:

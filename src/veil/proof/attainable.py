@@ -8,9 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.exact import centre_of
-from .arithmetic import UNIT, gamma
+from .arithmetic import UNIT, gamma, require
 from .backward import best_scores, continuation_values, scores
 from .checked_problem import CheckedProblem, Paid
+
+SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,20 @@ def attainable(problem: CheckedProblem, paid: Paid, values: Float[np.ndarray, "2
     `Problem.min_return` defines it, the first action in a state then serves all models:
     `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`.
 
-    `values`: over an infinite horizon the claimed ones of each x, of the return and of its negative.
+    `values`: over an infinite horizon the claimed ones of each x, of the return and of its negative. What is wrong about them
+    is an error of the range, within which any share would be accepted: more than rounding is refused.
 
     Cost: two backward inductions over all x; over an infinite horizon two steps of one.
+
+    **Raises:** `CertificateError` where the values are not those of the best and the worst policies.
     """
     (largest, error), (smallest, other) = (_largest(problem, paid, sign, values) for sign in (1, -1))
-    return Attainable(-smallest, largest, max(error, other))
+    found = Attainable(-smallest, largest, max(error, other))
+    if problem.endless and paid is problem.paid[0]:
+        allowed = 256 * _rounding_of_step(problem) * paid.largest / (1 - paid.discount) ** 2
+        right = found.error <= allowed + SAME_RETURN * (largest + smallest)
+        require(right, f"values: they are wrong by up to {found.error:.3g}, so that no share of the returns is known")
+    return found
 
 
 def rounding_of(problem: CheckedProblem, paid: Paid) -> float:
@@ -61,8 +71,7 @@ def _largest(
     problem: CheckedProblem, paid: Paid, sign: int, values: Float[np.ndarray, "2 N"] | None
 ) -> tuple[float, float]:
     """The largest value of `sign` times the quantity, and a bound on its error."""
-    reward, every = sign * paid.reward, np.arange(problem.size)
-    step = gamma(problem.terms + 8) + 2.02 * problem.defect
+    reward, every, step = sign * paid.reward, np.arange(problem.size), _rounding_of_step(problem)
     pooled = not problem.record.knows_model and paid is problem.paid[0] and (problem.endless or problem.horizon > 0)
     if problem.endless and paid is problem.paid[0]:
         value, error = continuation_values(problem, values, sign)
@@ -76,6 +85,11 @@ def _largest(
     size = float(np.abs(value).max() + np.abs(reward).max())
     error = 1.02 * (error + (2 * step + (len(terms) + 8) * UNIT) * size)
     return float(Fraction(math.fsum(terms)) + sign * paid.offset), error
+
+
+def _rounding_of_step(problem: CheckedProblem) -> float:
+    """The relative error of one step of the induction."""
+    return gamma(problem.terms + 8) + 2.02 * problem.defect
 
 
 def _first_together(

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
@@ -16,25 +15,20 @@ from ..common.files import check_replaceable, read_whole, reason, write_whole
 from ..common.text import parse_json
 from .certificate import Certificate
 from .claims import BeliefBound, Beliefs, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
+from .reading import check_form, is_finite, is_whole
 
 FORM = "veil-certificate-8"
 _MARKER = b"veil-certificate-"
 _MOST_BYTES = 2**24  # of the JSON file, which holds no arrays
-_PLAIN = (
-    "goal",
-    "best_known",
-    "policy_class",
-    "bound_class",
-    "problem_hash",
-    "record_hash",
-    "policy_hash",
-    "versions",
-    "claim",
-    "seal",
-)
-_FIELDS = {*_PLAIN, "hidden", "quantities", "channels", "bounds", "register", "beliefs"}
-_BOUND, _RULE = {"delay", "upper", "prices", "rules"}, {"channel", "weight", "memory", "steps"}
-_REGISTER = {"nodes", "time"}
+_PLAIN = ("goal", "best_known", "policy_class", "bound_class", "problem_hash", "record_hash", "policy_hash", "versions",
+          "claim", "seal")  # fmt: skip
+_RULE = {"channel": is_whole, "weight": is_finite, "memory": str, "steps": [is_whole]}
+_HEAD = {
+    **dict.fromkeys(_PLAIN, lambda value: True), "hidden": [is_whole], "quantities": [dict], "channels": [dict],
+    "bounds": [{"delay": is_whole, "upper": is_finite, "prices": [is_finite], "rules": [_RULE]}],
+    "register": ({"nodes": is_whole, "time": is_whole},),
+    "beliefs": ({"lower": is_finite, "prices": [is_finite], "times": is_whole},),
+}  # fmt: skip
 _BELIEFS = ("ends", "place", "weight", "child")
 
 
@@ -155,83 +149,42 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certificate:
-    _check_fields(head, _FIELDS, "the certificate")
-    quantities = tuple(ProvenQuantity(**one) for one in _listed(head, "quantities"))
-    channels = tuple(_read_channel(**one) for one in _listed(head, "channels"))
-    bounds = tuple(_read_bound(one, f"bounds.{n}.", arrays) for n, one in enumerate(_listed(head, "bounds")))
-    register = None
-    if (held := head["register"]) is not None:
-        _check_fields(held, _REGISTER, "the register")
-        parts = {name: arrays[f"register.{name}"] for name in ("start", "step", "codes", "label")}
-        register = Register(**parts, nodes=_whole(held["nodes"]), time=_whole(held["time"]))
-    beliefs = None
-    if (said := head["beliefs"]) is not None:
-        _check_fields(said, {"lower", "prices", "times"}, "the beliefs")
-        points = tuple(
-            Beliefs(**{name: arrays[f"beliefs.{time}.{name}"] for name in _BELIEFS})
-            for time in range(_whole(said["times"]))
-        )
-        prices = tuple(map(_number, _listed(said, "prices")))
-        beliefs = BeliefBound(_number(said["lower"]), prices, arrays["beliefs.first"], points)
-    plain = {name: head[name] for name in _PLAIN}
-    hidden, values = tuple(map(_whole, _listed(head, "hidden"))), arrays.get("values")
+    check_form(head, _HEAD, "the certificate")
+    register, beliefs = head["register"], head["beliefs"]
+    if register is not None:
+        register |= {name: arrays[f"register.{name}"] for name in ("start", "step", "codes", "label")}
+    if beliefs is not None:
+        under = [f"beliefs.{time}." for time in range(beliefs["times"])]
+        points = tuple(Beliefs(**{name: arrays[own + name] for name in _BELIEFS}) for own in under)
+        prices = tuple(map(float, beliefs["prices"]))
+        beliefs = BeliefBound(float(beliefs["lower"]), prices, arrays["beliefs.first"], points)
     return Certificate(
-        **plain,
-        hidden=hidden,
-        quantities=quantities,
-        channels=channels,
-        bounds=bounds,
-        values=values,
-        register=register,
+        **{name: head[name] for name in _PLAIN},
+        hidden=tuple(head["hidden"]),
+        quantities=tuple(ProvenQuantity(**one) for one in head["quantities"]),
+        channels=tuple(_read_channel(**one) for one in head["channels"]),
+        bounds=tuple(_read_bound(one, f"bounds.{n}.", arrays) for n, one in enumerate(head["bounds"])),
+        values=arrays.get("values"),
+        register=None if register is None else Register(**register),
         beliefs=beliefs,
     )
 
 
 def _read_channel(window: list[int], sampled: dict[str, Any] | None, **rest: Any) -> ProvenChannel:
-    left, right = window
     found = None if sampled is None else Sampled(**sampled)
-    return ProvenChannel(window=(_whole(left), _whole(right)), sampled=found, **rest)
+    return ProvenChannel(window=cast(tuple[int, int], tuple(window)), sampled=found, **rest)
 
 
 def _read_bound(head: dict[str, Any], under: str, arrays: dict[str, np.ndarray]) -> ProvenBound:
-    _check_fields(head, _BOUND, "a bound")
-    rules = tuple(_read_rule(one, f"{under}rules.{n}.", arrays) for n, one in enumerate(_listed(head, "rules")))
-    return ProvenBound(_whole(head["delay"]), head["upper"], tuple(map(_number, _listed(head, "prices"))), rules)
+    rules = tuple(_read_rule(one, f"{under}rules.{n}.", arrays) for n, one in enumerate(head["rules"]))
+    return ProvenBound(head["delay"], head["upper"], tuple(map(float, head["prices"])), rules)
 
 
 def _read_rule(head: dict[str, Any], under: str, arrays: dict[str, np.ndarray]) -> ObserverRule:
-    _check_fields(head, _RULE, "a rule")
-    following = tuple(arrays[f"{under}following.{_whole(number)}"] for number in _listed(head, "steps"))
+    following = tuple(arrays[f"{under}following.{number}"] for number in head["steps"])
     path = [
         tuple(arrays[place] for time in range(len(following) + 1) if (place := f"{under}{name}.{time}") in arrays)
         for name in ("path_keys", "path_costs", "each")
     ]
-    whose = str(head["memory"]), _whole(head["channel"]), _number(head["weight"])
+    whose = head["memory"], head["channel"], float(head["weight"])
     return ObserverRule(arrays[f"{under}first"], following, arrays[f"{under}costs"], *whose, *path)
-
-
-def _check_fields(head: Any, wanted: set[str], what: str) -> None:
-    found = set(cast(dict[str, Any], head)) if isinstance(head, dict) else {type(head).__name__}
-    if found != wanted:
-        raise CertificateError(
-            f"{what}: its fields are wrong: missing {sorted(wanted - found)}, unknown {sorted(found - wanted)}"
-        )
-
-
-def _listed(head: dict[str, Any], name: str) -> Sequence[Any]:
-    """A field that is a list."""
-    if not isinstance(head[name], list):
-        raise TypeError(f"{name} is no list")
-    return cast(list[Any], head[name])
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)

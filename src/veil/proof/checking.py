@@ -20,7 +20,7 @@ from ..common.errors import CertificateError, InputError
 from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import UNIT, require
-from .attainable import attainable, rounding_of
+from .attainable import SAME_RETURN, attainable, rounding_of
 from .backward import rule_bound
 from .belief_bound import belief_bound
 from .checked_policy import channels_heard
@@ -30,8 +30,6 @@ from .form import check_form
 from .policy_values import PolicyValues, policy_values
 from .record import Record
 from .sampling import DOUBT, ROUNDS, Interval, Sampler, interval
-
-_SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ class _Check:
         """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
         paid = self.own.paid[number]
         ends, share = attainable(self.own, paid, self.claim.values), float(wanted.removesuffix("%")) / 100
-        rounding = _SAME_RETURN * (ends.largest - ends.smallest) + 2 * ends.error + 4 * rounding_of(self.own, paid)
+        rounding = SAME_RETURN * (ends.largest - ends.smallest) + 2 * ends.error + 4 * rounding_of(self.own, paid)
         found = ends.at(share)
         require(abs(bound - found) <= rounding, f"threshold: {bound} is claimed for {wanted}, and {found} is found")
 

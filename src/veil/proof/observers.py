@@ -9,7 +9,7 @@ rules of their own.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -43,15 +43,14 @@ from .compiled import record_of
 
 MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
 _ALL_SHARE = 0.6  # of the time, for the bound over all policies, where one over agents that learn late follows
+_FIRST_SHARE = 0.3  # of the time, for the game of an observer without memory
 _GAME_SHARE = 0.8  # of the time, for the game of several channels, where an induction over its tree follows
 _LEAST_ITERATIONS = 20  # of a game that follows another, or twice as many as that took
-_MOST_NODES = 4096  # of a memory that grows
 _WORTH_STATING = 1e-4  # bits by which the bound over these must be smaller
 # Seconds for each move: of the verifier's induction, and of the shortest game. Measured on one core.
 _INDUCTION_SECONDS, _GAME_SECONDS = 2.5e-7, 1e-7
-_LEAST_SECONDS = (
-    0.5  # for the induction of an observer in any case: that of a small problem is worth more than the limit
-)
+# More than the limit, for the inductions of observers: those of a small problem are worth it.
+_LEAST_SECONDS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +170,7 @@ class _Search:
 
     def __init__(self, problem: Problem, asked: Asked, clock: Clock, delay: int = 0):
         self.problem, self.asked, self.clock, self.delay = problem, asked, clock, delay
+        self.latest = clock.share(more=_LEAST_SECONDS)  # by which the last induction ends, however many there are
         self.channels = [_Channel(problem, number, delay) for number in asked.hidden]
         first = min((one.first for one in self.channels), key=lambda bound: bound.upper)
         if asked.task:
@@ -222,18 +222,31 @@ class _Search:
             if channel.induction_seconds(len(rule.costs)) < clock.left:
                 self._offer((rule,), None, clock)
         if given is None and channel.induction_seconds(1) < clock.left / 2:
+            game = self._played(channel, clock.share(_FIRST_SHARE), most_nodes=1)
             larger = channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left
-            nodes = _MOST_NODES if larger else 1
-            with suppress(TooLargeError):
-                game = self._enclosed(channel.solved, (OWN,), clock, most_nodes=nodes, pass_seconds=_INDUCTION_SECONDS)
-        # Small ones first: should the induction of a large one take too long, theirs are done.
-        for part in () if game is None else sorted(game.games, key=lambda one: one.pairs.num_pairs):
-            if not checked.untimed or part.graph.kind == WrittenString.kind or max(part.graph.sizes) == 1:
-                known = None if game is None or self.asked.are_several else game.lower
-                self._offer((channel.rule(part),), part, clock, known)
-        if game is not None and game is not given:
-            _check_ended(game)
+            return self._played(channel, clock, begun=game) if game is not None and larger else game
+        if given is not None:
+            self._offer_all(channel, given, given.games, clock)
+        return given
+
+    def _played(
+        self, channel: _Channel, clock: Clock, begun: GameBounds | None = None, **more: Any
+    ) -> GameBounds | None:
+        """The bounds of a channel with more memory than those of `begun`, whose rules are offered; None if no game fits."""
+        try:
+            game = self._enclosed(channel.solved, (OWN,), clock, begun=begun, pass_seconds=_INDUCTION_SECONDS, **more)
+        except TooLargeError:
+            return begun
+        known = () if begun is None else begun.games
+        self._offer_all(channel, game, [part for part in game.games if part not in known], clock)
+        _check_ended(game)
         return game
+
+    def _offer_all(self, channel: _Channel, game: GameBounds, parts: Sequence[GameResult], clock: Clock) -> None:
+        for part in parts:
+            if not channel.checked.untimed or part.graph.kind == WrittenString.kind or max(part.graph.sizes) == 1:
+                known = None if self.asked.are_several else game.lower
+                self._offer((channel.rule(part),), part, clock, known)
 
     def delayed(self, first: ProvenBound, game: GameBounds) -> None:
         """For agents that learn observations late: the observer over all policies, then the games on the graphs of `game`."""
@@ -274,7 +287,7 @@ class _Search:
         checked = next((one.checked for one in self.channels if one.checked.asked == numbers), None)
         if checked is None:
             checked = CheckedProblem(record_of(self.problem), numbers)
-        limited = clock.share(more=_LEAST_SECONDS)
+        limited = self.latest.within(clock.left + _LEAST_SECONDS)
         return rule_bound(checked, bound, asked.bounds, asked.values, asked.kept, asked.factors, limited)
 
     def _enclosed(self, problem: Problem, hide: tuple[str, ...], clock: Clock, **more: Any) -> GameBounds:

@@ -49,6 +49,11 @@ def is_amount(value: object) -> bool:
     return is_finite(value) and value >= 0  # type: ignore[operator]
 
 
+def is_whole(value: object) -> bool:
+    """Whether something is a whole number."""
+    return type(value) is int
+
+
 def whole(least: int = 0, most: int = 2**31) -> Callable[[object], bool]:
     """What tells whether something is a whole number from `least` to `most`."""
 
@@ -72,6 +77,10 @@ def check_form(value: Any, form: Any, what: str, items: Mapping[type, Mapping[st
     if not good:  # a function says in its first words what it expects
         words = f"a {kind.__name__}" if isinstance(kind, type) else (kind.__doc__ or "something else").splitlines()[0]
         require(good, f"{what}: it is {short(value)}, expected {words.removeprefix('Whether something is ')}")
+    if isinstance(form, dict):
+        wrong = set(form) - set(value or ()), set(value or ()) - set(form)
+        words = f"{what}: its fields are wrong: missing {sorted(wrong[0])}, unknown {short(sorted(wrong[1]))}"
+        require(not any(wrong), words)
     if isinstance(form, list):
         for one in value or ():
             check_form(one, form[0], what, items)

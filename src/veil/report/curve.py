@@ -47,30 +47,23 @@ def sweep(
     solution: Solution,
     points: int | None = None,
     *,
-    starts: int | None = None,
-    iterations: int | None = None,
     progress: bool | None = False,
     time_limit: float | None = None,
 ) -> Frontier | None:
     """The frontier of the class that a solution is from, for its picture; None for a history policy.
 
-    **Arguments:** `points`: how many; None: six where that takes about a second, otherwise no curve is computed.
-    `starts`, `iterations`, `progress`, `time_limit`: as for `veil.frontier`, by default few starts and iterations where the
-    points are not given.
+    **Arguments:** `points`: how many; None: six, by few starts and iterations, if that takes about a second, otherwise no curve
+    is computed. `progress`, `time_limit`: as for `veil.frontier`.
     """
     policy = solution.policy
     if policy.memory == "history" or solution.goal != "opaque":
         return None
-    chosen: Given = {"memory": policy.memory, "seed": solution.seed, "objective": solution.objective}
-    chosen |= {} if time_limit is None else {"time_limit": time_limit}
-    asked: Given = {"points": points, "starts": starts, "iterations": iterations}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    if points is not None:
-        return frontier(problem, **{**chosen, **asked}, progress=progress)
     work = problem.num_states * solution.opacity.num_sequences
-    if solution.opacity.method != "exact" or work > _QUICK:
+    if points is None and (solution.opacity.method != "exact" or work > _QUICK):
         return None
-    return frontier(problem, **{**chosen, **_QUICK_SETTINGS, **asked}, progress=progress)
+    amount: Given = _QUICK_SETTINGS if points is None else {"points": points}
+    chosen: Given = {"memory": policy.memory, "seed": solution.seed, "objective": solution.objective, **amount}
+    return frontier(problem, **chosen, time_limit=time_limit, progress=progress)
 
 
 def read_curve(problem: Problem, given: Frontier | str | Path) -> Curve:

@@ -157,9 +157,7 @@ def convergence(solution: Solution | History) -> "Figure":
 
 
 def frontier(
-    frontier: Frontier | Points,
-    chosen: Solution | tuple[float, float] | None = None,
-    bounds: Points | None = None,
+    frontier: Frontier | Points, chosen: Solution | tuple[float, float] | None = None, bounds: Points | None = None
 ) -> "Figure":
     """The most hidden bits found for each return, or for each value of the quantity that the curve is along.
 

@@ -17,12 +17,7 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Div: operator.truediv,
     ast.Pow: lambda left, right: math.pow(left, right),
 }
-_FUNCTIONS: dict[str, Callable[..., float]] = {
-    "min": min,
-    "max": max,
-    "abs": math.fabs,
-    "sqrt": math.sqrt,
-}
+_FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "abs": math.fabs, "sqrt": math.sqrt}
 _EXPECTED = "expected names of columns, numbers, + - * / ** and min, max, abs, sqrt"
 
 

@@ -203,7 +203,7 @@ class _DesignSearch:
         limit = None if self.clock.left == float("inf") else self.clock.left / left
         self._found[muted] = None
         with contextlib.suppress(InfeasibleError):
-            found = search_game(problem, gap=self.gap, time_limit=limit)
+            found = search_game(problem, gap=self.gap, clock=Clock(limit))
             if found.upper_bits >= _NEGATIVE_BITS:
                 self._found[muted] = self._with_pairs(problem, replace(found, problem=problem), limit)
 

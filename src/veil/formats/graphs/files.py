@@ -18,6 +18,7 @@ from ...problem.observer import Observer
 from ...problem.secrets.last_state import LastState
 from ...problem.secrets.secret import Secret
 from ..imported import Imported
+from ..rows import normalised
 from ..sensing import observer_from
 from ..text import read_text
 
@@ -253,11 +254,10 @@ def _starts(graph: _Graph, defects: Defects) -> dict[str, float]:
             defects.add(f"node {name!r} has the start {value!r}, expected true, false or a weight")
         elif value:
             weights[name] = float(value)
-    total = sum(weights.values())
     if not weights:
         graph.notes.append(f"no node has the attribute start: it starts in the first one, {graph.names[0]!r}")
         return {graph.names[0]: 1.0}
-    return {name: value if abs(total - 1) <= SUM_TOLERANCE else value / total for name, value in weights.items()}
+    return normalised(weights)
 
 
 def _observer(graph: _Graph, about: Mapping[str, Any], defects: Defects) -> Observer | None:

@@ -1,5 +1,6 @@
 """Images of maps: PGM read here, everything else by Pillow, within limits of size that are checked before memory is used."""
 
+import io
 import os
 import re
 import warnings
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from ...common.errors import MissingExtraError, ModelFileError
-from ...common.files import read_whole, reason
+from ..text import read_content
 
 MOST_PIXELS = 2**24
 _MOST_PLAIN = 2**21  # pixels written as decimal numbers, which take far more memory
@@ -53,7 +54,7 @@ def read_colours(path: Path) -> UInt8[np.ndarray, "rows columns 4"]:
 
 def _read_pixels(path: Path) -> tuple[UInt8[np.ndarray, "rows columns 4"], bool]:
     """The colours and alpha of each pixel, and whether the file says anything of alpha."""
-    _check_file(path)
+    content = read_content(path, _MOST_BYTES)
     try:
         from PIL import Image
     except ImportError:
@@ -62,7 +63,7 @@ def _read_pixels(path: Path) -> tuple[UInt8[np.ndarray, "rows columns 4"], bool]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the size is checked below
-            with Image.open(path, formats=_FORMATS) as image:
+            with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
                 _check_size(path, image.width, image.height)
                 if image.mode.startswith(("I", "F")):
                     raise ModelFileError(path, f"its pixels are of the kind {image.mode!r}, expected 8 bits a colour")
@@ -80,11 +81,7 @@ def _read_pixels(path: Path) -> tuple[UInt8[np.ndarray, "rows columns 4"], bool]
 
 def _read_pgm(path: Path) -> Float[np.ndarray, "rows columns"]:
     """The shades of a PGM file: plain (P2) or binary (P5), of 8 or 16 bits."""
-    _check_file(path)
-    try:
-        content = read_whole(path, _MOST_BYTES)
-    except OSError as error:
-        raise ModelFileError(path, f"it cannot be read: {reason(error)}") from None
+    content = read_content(path, _MOST_BYTES)
     header = _HEADER.match(content)
     if header is None:
         raise ModelFileError(
@@ -130,13 +127,6 @@ def check_inside(path: Path, folder: Path | None) -> None:
         raise ModelFileError(
             path.name, "the image leaves the folder of the scenario, expected it inside: copy it there"
         )
-
-
-def _check_file(path: Path) -> None:
-    if not path.is_file():
-        raise ModelFileError(path, "the image of the map does not exist" if not path.exists() else "this is not a file")
-    if (size := path.stat().st_size) > _MOST_BYTES:
-        raise ModelFileError(path, f"it has {size:,} bytes, expected at most {_MOST_BYTES:,}")
 
 
 def _check_size(path: Path, columns: int, rows: int) -> None:

@@ -150,9 +150,11 @@ def history_of_tables(
     ]
     told_at, told = (None, None) if header.told is None else (header.told.time, _told_array(header.told, path))
     views = {name: (np.array(one.first), np.array(one.events)) for name, one in header.sees.items()}
-    return HistoryPolicy(
-        first, following, decisions, executable=header.executable, told_at=told_at, told=told, views=views
-    )
+    more = {"executable": header.executable, "told_at": told_at, "told": told, "views": views}
+    try:
+        return HistoryPolicy(first, following, decisions, **more)
+    except InputError as error:
+        raise InputError(f"{path}: {error.subject}", error.defects) from None
 
 
 def _put_step(step: Step, first: np.ndarray, following: list[np.ndarray], header: HistoryHeader, place: str) -> None:

@@ -24,7 +24,7 @@ class PointPart(Part):
     expected_return: Number = Field(description="The return of the policy.")
     opacity_bits: Number = Field(description="What the policy hides.")
     price_bits: Number = Field(description="The bits that one more unit of the bound costs.")
-    value: Number = Field(None, description="The bounded quantity, if it is not the return.")
+    value: Number = Field(None, description="The bounded quantity.")
     upper_bits: Number = Field(description='Proven upper bound over all policies; "inf" if none was proven.')
     opacity: OpacityPart = Field(description="How the bits were computed.")
 
@@ -70,21 +70,13 @@ def curve_document(
     problem: Problem, curve: Frontier, wanted: int, *, scenario: str | None, changes: Sequence[str]
 ) -> dict[str, object]:
     """A `Frontier` as a JSON document; `wanted`: the number of points that were asked for."""
-    points = [
-        {**dict(zip(curve_names(curve), row, strict=True)), "opacity": encoded(point.opacity)}
-        for point, row in zip(curve.points, curve_rows(curve), strict=True)
-    ]
-    return {
+    about: dict[str, object] = {
         "format": FORMAT,
         "problem": problem_document(problem, scenario, changes),
-        "policy_class": curve.policy_class,
-        "along": curve.along,
-        "relation": curve.relation,
-        "status": curve.status.name,
-        "seconds": curve.seconds,
         "points_wanted": wanted,
-        "points": points,
     }
+    points = [encoded(point, "policy") | {"opacity_bits": point.opacity.bits} for point in curve.points]
+    return about | encoded(curve, "points") | {"points": points}
 
 
 def write_curve(

@@ -4,8 +4,8 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -153,18 +153,10 @@ def write_result(
     **Raises:** `InputError` where the folder cannot be written.
     """
     folder = Path(os.path.abspath(folder))
-    staging = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staging = _staging(folder.parent, folder.name)
+    with file_errors(folder, "the result cannot be written"), staged(folder) as staging:
         document = _write_files(staging, folder, problem, solution, origin or Origin())
         _publish(folder, staging, document)
-    except OSError as error:
-        raise InputError(str(folder), [f"the result cannot be written: {reason(error)}"]) from error
-    finally:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
-    return document
+        return document
 
 
 def save_solution(folder: str | Path, solution: Solution, scenario: str | None) -> None:
@@ -186,7 +178,8 @@ def check_writable(folder: str | Path) -> None:
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(None, "it exists and is not a directory")
         place = next(parent for parent in folder.parents if parent.exists())
-        os.rmdir(_staging(place, folder.name))
+        with staged(place / folder.name):
+            pass
         if folder.exists():
             _check_own(folder, _MARKERS)
 
@@ -279,11 +272,16 @@ def problem_content(problem: Problem) -> bytes | None:
     return content if len(content) <= _MOST_CONTENT else None
 
 
-def _staging(parent: Path, name: str) -> Path:
-    """A new folder beside the result's, with the permissions that the umask leaves."""
-    staging = parent / f".{name[:200]}.{secrets.token_hex(8)}"
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A new folder beside another one, with the permissions that the umask leaves; removed at the end if it is still there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = folder.parent / f".{folder.name[:200]}.{secrets.token_hex(8)}"
     staging.mkdir()
-    return staging
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _publish(folder: Path, staging: Path, document: ResultDocument) -> None:

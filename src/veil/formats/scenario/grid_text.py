@@ -10,7 +10,7 @@ from ...problem.grid.shapes import Cone
 from ...problem.grid.world import GridWorld
 from .edit import Change, edit
 from .text import MOST_BYTES
-from .toml import table_lines, text_of, value_of
+from .toml import Row, table_lines, text_of, value_of
 
 _SIGNS = "ABCDEFHIJKLMNOPQRTUVWYZabcdefghijklmnopqrstuvwxyz0123456789"
 _DEFAULTS = {"slip": 0.1, "stay": True, "goals_pay_last": False, "readings": "independent", "discount": 1.0}
@@ -72,7 +72,7 @@ def grid_scenario(
         lines += ["", "[grid.legend]"]
         lines += [f"{text_of(sign)} = {value_of(meaning)}" for sign, meaning in drawing.legend.items()]
     for sensor in world.sensors:
-        lines += table_lines(_sensor(sensor), f"grid.sensors.{text_of(_key(sensor, drawing))}")
+        lines += table_lines(_sensor(sensor), f"grid.sensors.{text_of(_key(sensor))}")
     lines += table_lines({key: _inline(value) for key, value in secret.items()}, "secret")
     text = edit("\n".join([*lines, ""]), changes)
     if len(text.encode()) > MOST_BYTES:
@@ -81,12 +81,8 @@ def grid_scenario(
     return text
 
 
-class _Inline(dict[str, object]):
-    """A table that is written on one line."""
-
-
 def _inline(value: object) -> object:
-    return _Inline({key: _inline(one) for key, one in value.items()}) if isinstance(value, Mapping) else value
+    return Row({key: _inline(one) for key, one in value.items()}) if isinstance(value, Mapping) else value
 
 
 def _rows(cells: list[list[str]]) -> list[str]:
@@ -121,24 +117,17 @@ def _draw_goals(drawing: _Drawing, world: GridWorld) -> dict[str, object]:
     return {"goal_reward": usual} if usual != 1.0 else {}
 
 
-def _key(sensor: Sensor, drawing: _Drawing) -> str:
+def _key(sensor: Sensor) -> str:
     """The key of a sensor: its name, unless that is one character, which would have to be drawn."""
     return sensor.name if len(sensor.name) > 1 else f"sensor {sensor.name}"
 
 
 def _sensor(sensor: Sensor) -> dict[str, object]:
-    table: dict[str, object] = {"name": sensor.name, "detection": sensor.detection}
-    if len(sensor.name) > 1:
-        del table["name"]
-    table |= {"false_alarm": sensor.false_alarm} if sensor.false_alarm else {}
-    cells = [list(cell) for cell in sensor.cells]
-    table |= {"cells": cells} if cells or sensor.shape is None else {}
     shape = sensor.shape
+    table: dict[str, object] = {"name": sensor.name} if len(sensor.name) == 1 else {}
+    table |= {"detection": sensor.detection} | ({"false_alarm": sensor.false_alarm} if sensor.false_alarm else {})
+    table |= {"cells": [list(cell) for cell in sensor.cells]} if sensor.cells or shape is None else {}
     if shape is None:
         return table
-    about: dict[str, object] = {"centre": list(shape.centre), "radius": shape.radius}
-    if isinstance(shape, Cone):
-        about |= {"direction": shape.direction, "angle": shape.angle}
-    about |= {"edge": shape.edge} if shape.edge is not None else {}
-    about |= {"through_walls": True} if shape.through_walls else {}
+    about = {name: value for name, value in vars(shape).items() if value is not None and value is not False}
     return table | {"cone" if isinstance(shape, Cone) else "disc": about}

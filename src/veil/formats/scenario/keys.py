@@ -44,7 +44,7 @@ def fields_of(keys: Iterable[Key]) -> dict[str, Any]:
     return {key.name: _field(key) for key in keys}
 
 
-def made(declared: Callable[..., M], form: Table, where: "ScenarioModel", defects: Defects, **more: object) -> M | None:
+def make(declared: Callable[..., M], form: Table, where: "ScenarioModel", defects: Defects, **more: object) -> M | None:
     """The object of a table; None with every defect noted. `more`: arguments that are no keys."""
     before = len(defects)
     given = read_keys(cast(Declared, declared).keys, form, where, defects)

@@ -32,7 +32,7 @@ from ..policies.files import load_policy
 from .changes import apply_changes
 from .files import inside, read_file
 from .forms import read_secret_form, read_tables
-from .keys import made, read_keys
+from .keys import make, read_keys
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
 from .observer import read_observer, ways_given
 from .parts import read_constraints, read_secret, read_settings, with_rewards
@@ -139,7 +139,7 @@ class _Reader:
         first.readers |= {
             Observer: lambda given, part: read_observer(given, first, tables.horizon, part, further=True),
             Secret: lambda given, part: self._pair_secret(given, first, part),
-            Belief: lambda given, part: made(Belief, given, first, part, model=self._assumed_model(given, part)),
+            Belief: lambda given, part: make(Belief, given, first, part, model=self._assumed_model(given, part)),
             PolicyFile: self._policy,
         }
         observer, agent_sees = self._observer(first), self._agent(first)
@@ -150,7 +150,7 @@ class _Reader:
         rewarded = [with_rewards(found, tables.rewards, defects.under("rewards")) for found in self._models]
         models = [model for model in rewarded if model is not None]
         constraints = read_constraints(tables.constraints, first, defects.under("constraints"))
-        pairs = [made(Pair, one, first, defects.under("pairs", number)) for number, one in enumerate(tables.pairs)]
+        pairs = [make(Pair, one, first, defects.under("pairs", number)) for number, one in enumerate(tables.pairs)]
         if defects or observer is None or secret is None or agent_sees is None:
             if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
@@ -159,10 +159,7 @@ class _Reader:
             defects.add("found beside [masks], expected one of them", "querying")
             return None
         stages = self._stages(first)
-        rewards = [one.reward if isinstance(one, Return) else None for one in constraints]
-        late = {
-            name: [one for one, reward in zip(constraints, rewards, strict=True) if reward == name] for name in stages
-        }
+        late = {name: [one for one in constraints if _reward(one) == name] for name in stages}
         try:
             found = Problem(
                 models if len(models) > 1 else models[0],
@@ -171,7 +168,7 @@ class _Reader:
                 tables.horizon,
                 tables.min_return,
                 tables.return_over,
-                constraints=[one for one, reward in zip(constraints, rewards, strict=True) if reward not in stages],
+                constraints=[one for one in constraints if _reward(one) not in stages],
                 pairs=[one for one in pairs if one is not None],
                 agent_sees=agent_sees,
                 name=name,
@@ -180,11 +177,11 @@ class _Reader:
         except InputError as error:
             defects.take(error)
             return None
-        for name, (table, make) in stages.items():
+        for name, (table, extend) in stages.items():
             if name == CERTAIN and not late[name]:
                 continue
             try:
-                found = make(found, late[name])
+                found = extend(found, late[name])
             except VeilError as error:
                 defects.take(error, table)
             if found is None or defects:
@@ -195,7 +192,7 @@ class _Reader:
         """What is made of the problem, one after the other: by the reward that it adds, its table and how it is made."""
         masks, querying, part = self.tables.masks, self.tables.querying, self._defects.under("masks")
         found: dict[str, Stage] = {}
-        hiding = None if masks is None else made(Masks, masks, first, part)
+        hiding = None if masks is None else make(Masks, masks, first, part)
         if hiding is not None:
             found[COST] = "masks", hiding.apply
         if querying is not None:
@@ -383,6 +380,11 @@ class _Merged(Defects):
 
     def __len__(self) -> int:
         return len(self._in_own)
+
+
+def _reward(constraint: Constraint) -> str | None:
+    """The name of the reward that a constraint bounds, if it names one."""
+    return constraint.reward if isinstance(constraint, Return) else None
 
 
 def _same_observer(first: ScenarioModel, other: ScenarioModel) -> bool:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ...common.checks import MOST_LISTED, SUM_TOLERANCE, Defects
+from ...common.checks import MOST_LISTED, Defects
 from ...common.errors import InputError
 from ...common.suggest import suggestion
 from ...problem.grid.drawing import SIGNS, Drawing, read_drawing
@@ -19,6 +19,7 @@ from ...problem.grid.world import GridWorld, Sensor
 from ...problem.model import Model
 from ..imported import Imported
 from ..propositions import is_comparison
+from ..rows import normalised
 from .schema import MOST_CELLS, DrawnSensor, Graph, Grid, PaidStates
 from .text import shown
 from .types import Drawn, StateSet, Where
@@ -29,8 +30,6 @@ MOST_PAIRS = 1_000_000  # (state, action), over all models
 MOST_TRANSITIONS = 120_000  # over all models
 MOST_SENSOR_CELLS = 2_000_000  # sensors times cells
 MOST_WORK = 10**8  # characters of expressions times states, and the like for signs
-
-K = TypeVar("K")
 
 
 @dataclass(eq=False)
@@ -163,13 +162,6 @@ def paid_states(
         elif (action := lookup(found.action_numbers, entry.action, "action", part, "action")) is not None:
             paid[where, action] += entry.reward
     return paid, ends
-
-
-def normalised(weights: Mapping[K, float]) -> dict[K, float]:
-    """Weights as probabilities: as they are where they sum to 1, else divided by their sum."""
-    total = sum(weights.values())
-    exact = abs(total - 1) <= SUM_TOLERANCE
-    return {key: weight if exact else weight / total for key, weight in weights.items()}
 
 
 def read_grid(table: Grid, defects: Defects) -> ScenarioModel | None:

@@ -21,9 +21,10 @@ from ...problem.secrets.registry import SECRETS
 from ...problem.secrets.secret import Secret
 from ..imported import changed_model
 from ..propositions import with_meanings
+from ..rows import normalised
 from .forms import validated
-from .keys import made, read_keys
-from .models import ScenarioModel, normalised, paid_states
+from .keys import make, read_keys
+from .models import ScenarioModel, paid_states
 from .schema import ConstraintTable, ObserverTable, OneOfSeveral, PaidStates, SecretForm, feature_form
 from .solve_table import Settings, memory_form
 from .text import shown
@@ -89,7 +90,7 @@ def _feature(kind: str, given: object, model: ScenarioModel, defects: Defects) -
         part.add(f"found {shown(given)}, expected a table")
         return None
     form = validated(feature_form(kind), given, part)
-    return None if form is None else made(feature, form, model, part)
+    return None if form is None else make(feature, form, model, part)
 
 
 def with_rewards(found: ScenarioModel, tables: Mapping[str, list[PaidStates]], defects: Defects) -> Model | None:
@@ -119,7 +120,7 @@ def read_constraints(
         for key in (key for key in other.keys if key not in kind.keys and given[key.name] != key.default):
             together = "beside a formula, expected one of them: make two [[constraints]]"
             part.add(f"found {together if kind is Probability else 'without a formula, expected one'}", key.name)
-        one = made(kind, table, model, part) if len(defects) == before else None
+        one = make(kind, table, model, part) if len(defects) == before else None
         try:
             found += [] if one is None else [with_meanings(one, model.proposition)]
         except VeilError as error:

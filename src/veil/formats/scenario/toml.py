@@ -30,7 +30,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 110
 
 
-class _Row(dict[str, object]):
+class Row(dict[str, object]):
     """A table that is written on one line, `{ key = value, … }`."""
 
 
@@ -193,19 +193,19 @@ def _graph(model: Model) -> dict[str, object]:
     return {key: value for key, value in graph.items() if value != {} and not (key == "discount" and value == 1)}
 
 
-def _sure_or_row(row: Mapping[str, float]) -> str | _Row:
+def _sure_or_row(row: Mapping[str, float]) -> str | Row:
     """The one name that has all the probability, or the table of probabilities."""
-    return next(iter(row)) if list(row.values()) == [1.0] else _Row(row)
+    return next(iter(row)) if list(row.values()) == [1.0] else Row(row)
 
 
-def _reward(model: Model, s: int, actions: Sequence[str]) -> float | _Row | None:
+def _reward(model: Model, s: int, actions: Sequence[str]) -> float | Row | None:
     taken = np.flatnonzero(model.available[s])
     paid = model.rewards[s, taken]
     if not paid.any():
         return None
     if len(set(paid.tolist())) == 1:
         return float(paid[0])
-    return _Row({actions[a]: value for a, value in zip(taken.tolist(), paid.tolist(), strict=True) if value})
+    return Row({actions[a]: value for a, value in zip(taken.tolist(), paid.tolist(), strict=True) if value})
 
 
 def _layout(problem: Problem) -> dict[str, object]:

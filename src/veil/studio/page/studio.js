@@ -92,7 +92,7 @@ async function connect() {
 }
 
 function disconnect(status) {
-  offline = status !== 403;
+  offline = true;
   notice(status === 403 ? NOT_LET_IN : SILENT);
 }
 
