@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from .first_order import Moments
 from .iteration import SearchState
+from .objective import Objective
 from .values import Values
+
+CLIMB, SETTLE, LAST, DONE = range(4)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,3 +60,19 @@ class Moved:
     average: Any
     tables: Any
     values: Values
+
+
+def fresh(objective: Objective, groups: Sequence[Any]) -> dict[str, Any]:
+    """Groups of parameters without a past."""
+    made = [Moments.none(theta, objective.is_noisy, len(objective.channels.least)) for theta in groups]
+    return {
+        "theta": list(groups),
+        "mean": [one.mean for one in made],
+        "square": [one.square for one in made],
+        "multiplier": [one.multiplier for one in made],
+    }
+
+
+def near_most(objective: Objective, state: AscentState, within: float) -> bool:
+    """Whether the best answer so far is within so many bits of what can be hidden at most."""
+    return state.best_score > objective.most_score - within

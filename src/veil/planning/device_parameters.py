@@ -10,12 +10,13 @@ from jaxtyping import Float
 
 from ..common.errors import InputError
 from ..common.logs import device_log
-from .ascent import MOST_BATCH, Ascent
+from .ascent import Ascent
 from .closing import seconds_of_policy
 from .device_layers import DeviceLayers
 from .device_layout import COMPILE_SECONDS
 from .iteration import Iteration
 from .objective import Objective
+from .on_samples import MOST_BATCH
 from .options import SolveOptions
 from .parameters import LOWEST, Parameters, least_share
 from .schedule import first_batch, sampled_schedule

@@ -21,12 +21,13 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.terms import hidden_terms, terms_of
 from .answer import as_solution
-from .ascent import MOST_BATCH, Ascent, AscentState
+from .ascent import Ascent, AscentState
 from .backend import Draw, Tables
 from .channels import Asked, make_backend
 from .closing import Bits, num_closing_sequences, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
+from .on_samples import MOST_BATCH
 from .options import SolveOptions
 from .parameters import Parameters, TableParameters
 from .plan import SHARE_OF_TABLE

@@ -183,7 +183,7 @@ def occupancy_table(
 ) -> Float[np.ndarray, "T C A"]:
     """The table that takes each action in each row as often as the mixture of some tables."""
     shares = weights / weights.sum()
-    flows = sum(share * decisions(space, table) for table, share in zip(tables, shares, strict=True))
+    flows = np.einsum("n,ntca->tca", shares, np.stack([decisions(space, table) for table in tables]))
     mean = np.einsum("n,ntca->tca", shares, np.stack(tables))
     return np.stack([normalised(flow, rows) for flow, rows in zip(flows, mean, strict=True)])
 

@@ -11,11 +11,11 @@ from typing import Any
 from ..common.workers import ALONE, Team
 from ..problem.problem import Problem
 from ..problem.terms import terms_of, with_task
-from .ascent import FIRST_CHECK, MOST_BATCH
 from .channels import make_channels
 from .device_layout import chosen_layout
 from .methods import check_options
 from .objective import Objective, make_objective
+from .on_samples import FIRST_CHECK, MOST_BATCH
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
 from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples, step_seconds

@@ -39,12 +39,17 @@ def worth(values: Values, multiplier: Float[np.ndarray, "B K"]) -> Float[np.ndar
     return values.score + np.sum(np.minimum(values.slack, 0.0) * (1.0 + 2 * multiplier), axis=1)
 
 
-def decisions(space: Space, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
-    """How often a policy takes each action in each row of its table."""
-    visits, chain = np.zeros(space.shape[:2]), space.chain(table)
+def visits(space: Space, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C"]:
+    """How often a policy decides by each row of its table."""
+    found, chain = np.zeros(space.shape[:2]), space.chain(table)
     for time, occupied in enumerate(chain.occupancies[: space.hidden.horizon]):
-        np.add.at(visits[0 if space.stationary else time], space.hidden.cell, occupied)
-    return visits[:, :, None] * table
+        np.add.at(found[0 if space.stationary else time], space.hidden.cell, occupied)
+    return found
+
+
+def decisions(space: Space, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
+    """How often it takes each action there."""
+    return visits(space, table)[:, :, None] * table
 
 
 def distinct(space: Space, tables: Iterable[Any], worth: Float[np.ndarray, " B"]) -> Int[np.ndarray, " B"]:

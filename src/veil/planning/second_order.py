@@ -12,6 +12,7 @@ from jaxtyping import Float
 from .iteration import SavedState
 from .objective import Objective
 from .parameters import TableParameters
+from .ranking import visits
 from .values import Values
 
 GAP_BITS = 1e-5
@@ -107,10 +108,7 @@ def _direction(
 
 def _metric(objective: Objective, table: np.ndarray) -> np.ndarray:
     """The diagonal `1 / (P(cell) π(a))` of the natural metric's inverse, floored where nothing goes."""
-    space, chain = objective.space, objective.space.chain(table)
-    visited = np.zeros(space.shape[:2])
-    for time in range(space.hidden.horizon):
-        np.add.at(visited[0 if space.stationary else time], space.hidden.cell, chain.occupancies[time])
+    visited = visits(objective.space, table)
     return 1 / (np.maximum(visited, 1e-6)[..., None] * np.maximum(table, 1e-9))
 
 

@@ -10,11 +10,12 @@ from jaxtyping import Float
 
 from ..common.clock import OutOfTime
 from ..problem.problem import Problem
-from .ascent import MOST_BATCH, Ascent
+from .ascent import Ascent
 from .iteration import Iteration
 from .methods import options_of
 from .mixtures import apart, best_mixture, coin_of, parts_of
 from .objective import Objective
+from .on_samples import MOST_BATCH
 from .options import Goal, SolveOptions
 from .options import Objective as Quantity
 from .parameters import TableParameters

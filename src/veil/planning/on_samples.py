@@ -1,0 +1,304 @@
+"""How the default method searches on samples: fresh draws, averages, batches that grow, and checks of what may be the answer.
+
+Parameters are averaged, batches grow as noise takes over, and at growing intervals the average and the newest policy are made
+feasible and compared with the best answer so far on sequences of their own; where checks find nothing better the starts that
+were set aside are taken up again, the most promising first, since what a start is worth early says little about where it ends.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.clock import OutOfTime
+from .ascent_state import CLIMB, DONE, LAST, AscentState, fresh, near_most
+from .backend import Draw
+from .first_order import DECAYS, Moments, first_order_step
+from .mixing import mixed_until
+from .objective import CERTAIN, Objective
+from .options import SolveOptions
+from .parameters import Parameters
+from .ranking import worth
+from .schedule import SHARE_OF_ROUNDS, Schedule
+from .values import Values
+
+# Of samples: sequences of a gradient at most (an error of 0.015 bits in what they hide); pure noise keeps
+# (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean, so a batch is doubled below twice that, after three times
+# the 10 steps that the mean remembers.
+MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
+# Checks: the least and the most sequences (standard errors of 0.03 and 0.0035 bits where those of single sequences spread by
+# half a bit), their share of those of all gradients, by what factor of iterations one follows another, and what the iterations
+# between two cost at least beside a check: checks take less than a fifth of the time. The first one comes after a few steps.
+_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
+# Checks without a gain of so many bits, far below their errors, that end the search: five times as many iterations (1.3⁶).
+_IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
+_RISING_BITS = 5e-3  # a check that gains less is no progress: the errors of the largest checks are of this size
+# Newton's steps that make a candidate feasible at most, each of which about squares what is missed, and the slack at which they
+# aim: by judgement.
+_RESTORING, _RESTORED = 8, 1e-5
+_MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the bounds too
+# Of the uniform policy in an answer that a search goes back to: with more it would be another policy.
+_KEPT_SHARE = 1e-3
+_FIRST_COMPARED = 128  # sequences on which tables are compared before there are iterations: errors of about 0.04 bits
+_SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate: by judgement
+
+
+class OnSamples:
+    """What the default method does on samples; see `OnExactValues` for the other kind."""
+
+    decays = DECAYS[True]
+
+    def __init__(
+        self,
+        objective: Objective,
+        parameters: Parameters,
+        safe: Float[np.ndarray, "T C A"],
+        schedule: Schedule,
+        options: SolveOptions,
+        batch: int,
+    ):
+        self.objective, self.parameters, self.schedule = objective, parameters, schedule
+        self._safe, self._options, self._first_batch = safe, options, batch
+        limit = objective.clock.time_limit
+        self.closing = _SHARE_OF_CLOSING * limit if math.isfinite(limit) else 0.0
+        self.compared = Draw(_CHECKED[0], options.seed + 1)
+        self.about: dict[str, object] = {
+            "gradients": "fresh samples",
+            "sequences": f"{batch} to {MOST_BATCH} for each gradient",
+        }
+
+    # Beginning.
+
+    def begun(self, theta: Sequence[Any]) -> dict[str, Any]:
+        """Starts without a past, each evaluated alone, and their averages."""
+        return fresh(self.objective, theta) | {"average": list(theta)}
+
+    def best_known(self, tables: Sequence[Any]) -> tuple[Any, float]:
+        """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
+        made = [tables[0], *(self._mended(table, self._safe) for table in tables[1:])]
+        scores = [self._score(table, _FIRST_COMPARED) for table in made]
+        chosen = int(np.argmax(scores))
+        return made[chosen], scores[chosen]
+
+    def first_row(self, table: Any, score: float) -> Float[np.ndarray, "k 6"]:
+        """What is known before the search, as a row of the history at iteration 0; no row where it is not feasible."""
+        objective = self.objective
+        if not np.isfinite(score) or objective.has_terms or not objective.weight:
+            return np.zeros((0, 6))
+        returns = float(objective.space.sums(table[None], (0,))[0, 0])
+        return np.array([[0.0, objective.weight * score, returns, 0.0, 0.0, objective.clock.spent]])
+
+    # One iteration.
+
+    def draw(self, state: AscentState, number: int) -> Draw:
+        """The sequences of one gradient: fresh ones in each iteration."""
+        stream = np.random.SeedSequence([self._options.seed, state.iteration, number])
+        return Draw(state.batch, int(stream.generate_state(1)[0]))
+
+    def led(
+        self, state: AscentState, tables: Sequence[Any], values: Values, multipliers: Float[np.ndarray, "n K"]
+    ) -> tuple[AscentState, int]:
+        """The state with its leader, and the number of that."""
+        leader = int(np.argmax(worth(values, multipliers)))
+        return replace(state, leader=leader), leader
+
+    def phase(self, state: AscentState) -> str:
+        """What progress says."""
+        return "choosing" if state.phase == CLIMB and len(state.theta) > 1 else "sampling"
+
+    @property
+    def is_late(self) -> bool:
+        """Whether rounds on a machine slower than forecast leave too little of the time limit to the last start."""
+        return self.objective.clock.is_past(1 - SHARE_OF_ROUNDS)
+
+    def part(self, state: AscentState, kept: Int[np.ndarray, " k"], others: Int[np.ndarray, " m"]) -> AscentState:
+        """Some of the starts; the others are set aside."""
+        names = ("theta", "mean", "square", "multiplier", "average")
+        aside = [state.theta[one] for one in others] + list(state.aside)
+        multipliers = np.concatenate([*(state.multiplier[one] for one in others), state.aside_multiplier])
+        parts = {name: [getattr(state, name)[one] for one in kept] for name in names}
+        return replace(state, **parts, leader=0, aside=aside, aside_multiplier=multipliers)
+
+    def checked(self, state: AscentState) -> AscentState:
+        """The state after the check that is due, if one is."""
+        state = self._louder(state) if state.phase == LAST else state
+        return self._considered(state) if state.iteration >= state.check_at else state
+
+    # The last one.
+
+    def finish(self, state: AscentState) -> AscentState:
+        """The state in which one start is left."""
+        return replace(state, phase=LAST, begun=state.iteration, check_at=state.iteration + FIRST_CHECK)
+
+    def _louder(self, state: AscentState) -> AscentState:
+        """The batch doubled where noise has taken over; the next check comes after as many sequences as before."""
+        count = state.iteration - state.begun
+        if state.batch >= MOST_BATCH or state.inside < _DOUBLED_AFTER:
+            return state
+        total, signal = float(state.square[0].sum()), float((state.mean[0][:, 0] ** 2).sum())
+        if signal >= _SIGNAL * total or not count:
+            return state
+        until = math.ceil((state.check_at - state.iteration) / 2)
+        return replace(state, batch=2 * state.batch, inside=0, check_at=state.iteration + until)
+
+    def _considered(self, state: AscentState) -> AscentState:
+        """With the best answer so far, and the iteration of the next check."""
+        sequences = self._sequences_of_check(state)
+        before = self._score(state.best, sequences)  # on the same number of sequences as its contenders
+        score, newest, gained = before, -np.inf, dict[str, Any]()
+        number = min(state.leader, len(state.theta) - 1)
+        for theta in (state.average[number], state.theta[number]):
+            table, kept = self._contender(theta, state.square[number])
+            found = self._score(table, sequences)
+            newest = max(newest, found)
+            if found > score:
+                score = found
+                gained = {"best": table, "best_theta": kept, "best_multiplier": state.multiplier[number][0]}
+        single = state.phase == LAST
+        after = replace(
+            state,
+            best_score=score,
+            check_at=state.iteration + self._until_check(state, sequences),
+            idle=0 if score > before + _GAIN_BITS or not single else state.idle + 1,
+            **gained,
+        )
+        return self._directed(after, newest, before) if single else after
+
+    def _directed(self, state: AscentState, newest: float, before: float) -> AscentState:
+        """What the search goes on with after a check: the same, one that was set aside, or the best answer so far."""
+        rising = newest - before > _RISING_BITS
+        if state.exploring and not rising:
+            lacking = before - newest
+            rising, state = state.lacking - lacking > max(_RISING_BITS, 0.25 * lacking), replace(state, lacking=lacking)
+        elif rising:
+            state = replace(state, exploring=0, lacking=np.inf)
+        noisy = state.batch > self._first_batch or state.exploring or state.iteration - state.begun > 4 * _DOUBLED_AFTER
+        if rising or not noisy:
+            return state
+        if (
+            state.aside
+            and math.isfinite(self.objective.clock.time_limit)
+            and not near_most(self.objective, state, 4 * _RISING_BITS)
+        ):
+            theta, multiplier = state.aside[0], state.aside_multiplier[:1]
+            return self._taken_up(
+                state, theta, multiplier, aside=state.aside[1:], left=state.aside_multiplier[1:], exploring=1
+            )
+        if newest < before - _RISING_BITS:  # noise has led the search away: shorter steps, more sequences
+            theta = (
+                self.parameters.of(state.best, _KEPT_SHARE)[None] if self.parameters.mixes else state.best_theta[None]
+            )
+            state = replace(state, slower=state.slower / 2, batch=min(2 * state.batch, MOST_BATCH))
+            multiplier = state.best_multiplier[None]
+            return self._taken_up(state, theta, multiplier, aside=state.aside, left=state.aside_multiplier, exploring=0)
+        return state
+
+    def _taken_up(
+        self, state: AscentState, theta: Any, multiplier: np.ndarray, *, aside: Any, left: np.ndarray, exploring: int
+    ) -> AscentState:
+        """From other parameters on."""
+        parts = self.begun([theta]) | {"multiplier": [multiplier]}
+        return replace(
+            state,
+            **parts,
+            aside=aside,
+            aside_multiplier=left,
+            begun=state.iteration,
+            inside=0,
+            slower=1.0 if exploring else state.slower,
+            batch=self._first_batch if exploring else state.batch,
+            check_at=state.iteration + 4 * FIRST_CHECK if exploring else state.check_at,
+            exploring=exploring,
+            lacking=np.inf,
+            idle=state.idle,
+        )
+
+    def _until_check(self, state: AscentState, sequences: int) -> int:
+        """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
+        least = _CHECK_COSTS * sequences / max(1, state.batch)
+        count = state.iteration - state.begun
+        return max(int(_CHECK_GROWTH * count) + 1 - count, math.ceil(least))
+
+    def _sequences_of_check(self, state: AscentState) -> int:
+        return int(np.clip(_SHARE_OF_CHECKS * (state.iteration - state.begun) * state.batch, *_CHECKED))
+
+    def _contender(self, theta: Any, square: Any) -> tuple[Any, Any]:
+        """The policy of parameters `(1, R, A)` as it may be the answer: made feasible, or where it cannot be mixed as it is."""
+        if not self.parameters.mixes:
+            return self.parameters.tables(theta)[0], theta[0]
+        return self._mended(self.parameters.tables(self._restored(theta, square))[0], self._safe), np.zeros((0, 0))
+
+    def _restored(self, theta: Any, square: Any) -> Any:
+        """Parameters moved to the nearest ones that meet the bounds on quantities, which costs fewer bits than a mixture.
+
+        Near means in Adam's metric, by Newton's steps: what moves most is what the bits depend on least.
+        """
+        objective, parameters, count = self.objective, self.parameters, self.objective.num_constraints
+        exact = np.zeros(count - objective.num_bits, dtype=bool)
+        if not len(exact):
+            return theta
+        for _ in range(_RESTORING):
+            objective.clock.check()
+            tables = parameters.tables(theta)
+            found = objective.sums(tables)
+            if found.slack.min() >= 0:
+                break
+            jacobian = parameters.pull_back(theta, tables, found.slack_gradient)
+            moments = replace(Moments.none(theta, exact, 0), square=square, count=1)
+            step, _ = first_order_step(
+                moments,
+                0 * theta,
+                found.slack - _RESTORED,
+                jacobian,
+                exact,
+                rate=1.0,
+                decays=self.decays,
+                returned=1.0,
+            )
+            theta = parameters.bounded(theta + step)
+        return theta
+
+    def _mended(self, table: Any, safe: Any) -> Any:
+        """The table with about the least share of the safe one that makes the quantities suffice."""
+        objective = self.objective
+        if objective.num_constraints == objective.num_bits:
+            return table
+        return mixed_until(
+            lambda one: float(objective.sums(one[None], gradient=False).slack.min()) - _MARGIN,
+            table,
+            safe,
+            objective.clock,
+            check=True,
+        )
+
+    def _score(self, table: Any, sequences: int) -> float:
+        """What an answer is worth, on draws that are the same for all of them; -inf where it is not feasible."""
+        draw = Draw(sequences, self._options.seed + 1)
+        if np.any(self.objective.sums(table[None], gradient=False).slack < 0):
+            return -np.inf
+        values = self.objective.evaluate(table[None], draw, gradient=False, errors=CERTAIN)
+        return float(values.score[0]) if values.feasible[0] else -np.inf
+
+    # The end.
+
+    def is_done(self, state: AscentState) -> bool:
+        """Whether all iterations were made, or the last checks found nothing better."""
+        asked = self._options.iterations is not None
+        stalled = state.idle >= _IDLE_CHECKS and state.batch >= MOST_BATCH
+        return state.phase == DONE or state.iteration >= self.schedule.total or (not asked and stalled)
+
+    def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
+        """The best answer so far, the newest parameters among its contenders."""
+        return np.asarray(self.last(state).best)[None]
+
+    def last(self, state: AscentState) -> AscentState:
+        """The state with the newest parameters among the contenders; as it is where the time does not suffice."""
+        if not state.iteration or state.phase == DONE:
+            return state
+        try:
+            return self._considered(state)
+        except OutOfTime:
+            return state
