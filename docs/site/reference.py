@@ -64,7 +64,7 @@ the JSON schema for editors. Nothing in a file is executed, and unknown keys are
 
 ```console
 $ veil new patrol
-$ veil show patrol.toml
+$ veil inspect patrol.toml
 ```
 
 ```toml

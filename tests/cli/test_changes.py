@@ -53,14 +53,14 @@ def test_a_scenario_is_changed(home: Path):
     ],
 )
 def test_a_defect_names_the_change(change: str, words: str):
-    done = veil("show", "rooms.toml", "--set", change)
+    done = veil("inspect", "rooms.toml", "--set", change)
     assert done.code == 2
     assert words in done.err
 
 
 def test_every_command_that_reads_a_scenario_takes_changes():
     of_a_policy = ("measure", "simulate")
-    for command in ("show", "solve", "frontier", "compare", "convert", *of_a_policy):
+    for command in ("inspect", "solve", "frontier", "compare", "convert", *of_a_policy):
         rest = ["uniform"] if command in of_a_policy else ["other.toml"] if command == "convert" else []
         done = veil(command, "rooms.toml", *rest, "--set", "horizon=-1")
         assert done.code == 2, command

@@ -68,7 +68,7 @@ def test_a_map_of_60_by_80_cells_is_planned_by_the_five_commands_of_the_tutorial
     text = (ROOT / "docs" / "tutorials" / "maps.md").read_text("utf-8")
     commands = [line for block in BLOCK.findall(text) for line in block.replace("\\\n", "").splitlines()]
     commands = [line for line in commands if line.startswith("$ ")][1:6]
-    assert [line.split()[2] for line in commands] == ["convert", "show", "solve", "report", "convert"]
+    assert [line.split()[2] for line in commands] == ["convert", "inspect", "solve", "report", "convert"]
     for line in commands:
         done = run(CODES.sub("", line[2:]).replace("cell_size=1", "cell_size=0.5"), home)
         assert done.code in (0, 4), done.err

@@ -62,7 +62,7 @@ def runs(home: Path) -> None:
 
 
 ANSWERS = [
-    ("show", "rooms.toml"),
+    ("inspect", "rooms.toml"),
     ("measure", "rooms.toml", "uniform"),
     ("measure", "rooms.toml", "uniform", "--details"),
     ("simulate", "rooms.toml", "uniform", "--runs", "2"),
@@ -102,10 +102,10 @@ def test_json_is_one_document_and_nothing_else_and_plain_text_has_no_escapes(hom
 
 
 BAD = [
-    ("show", "absent.toml"),
+    ("inspect", "absent.toml"),
     ("studio", "absent.toml", "--no-browser"),
-    ("show", "broken.toml"),
-    ("show", "gallery:no-such-thing"),
+    ("inspect", "broken.toml"),
+    ("inspect", "gallery:no-such-thing"),
     ("measure", "rooms.toml", "absent.safetensors"),
     ("measure", "rooms.toml", "rooms.toml"),
     ("measure", "rooms.toml", "other.safetensors"),
@@ -164,7 +164,7 @@ def test_a_reader_that_leaves_is_no_error(home: Path):
 
 
 def test_a_terminal_without_greek_is_no_error(home: Path):
-    done = process("show", "rooms.toml", cwd=home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = process("inspect", "rooms.toml", cwd=home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.code == 0, done.err
     assert "\\u2026" in done.out
 
@@ -193,7 +193,7 @@ def test_tables_fit_a_terminal_and_have_no_escapes(home: Path):
 
 def test_what_has_gone_is_answered_with_the_way_to_do_it_now():
     for words, now in (
-        (["inspect", "rooms.toml"], "veil show SCENARIO"),
+        (["certify", "rooms.toml"], "veil measure SCENARIO POLICY --certificate"),
         (["study", "diff", "a", "b"], "veil study table FOLDER OTHER"),
         (["frontier", "rooms.toml", "--thresholds", "1,2"], "frontier.thresholds="),
     ):
@@ -232,7 +232,7 @@ def test_rewards_at_the_end_of_the_range_give_no_warnings(home: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for command in (
-            ("show", "large.toml"),
+            ("inspect", "large.toml"),
             ("measure", "large.toml", "uniform"),
             ("solve", "large.toml", *QUICK),
         ):

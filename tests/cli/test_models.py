@@ -1,4 +1,4 @@
-"""`veil new`, `veil show`, `veil convert`."""
+"""`veil new`, `veil inspect`, `veil show`, `veil convert`."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from veil.formats.scenario.load import load
 @looped("kind", ["grid", "graph"])
 def test_a_starter_can_be_solved(kind: str):
     assert veil("new", kind, "--from", kind).code == 0
-    assert veil("show", f"{kind}.toml").code == 0
+    assert veil("inspect", f"{kind}.toml").code == 0
     done = veil(
         "solve",
         f"{kind}.toml",
@@ -54,7 +54,7 @@ def test_the_schemas_are_published():
 
 
 def test_inspect_tells_what_there_is():
-    found = veil("show", "rooms.toml", "--json").json
+    found = veil("inspect", "rooms.toml", "--json").json
     assert (found["states"], found["actions"], found["transitions"], found["horizon"]) == (2, 2, 5, 2)
     assert found["max_return"] == pytest.approx(package.max_return(load("rooms.toml")))
     assert found["sequences"] == 8
@@ -65,7 +65,7 @@ def test_inspect_tells_what_there_is():
 def test_inspect_says_what_is_out_of_reach(home: Path):
     text = (home / "rooms.toml").read_text("utf-8").replace("min_return = 0.5", "min_return = 7.0")
     (home / "rooms.toml").write_text(text, encoding="utf-8")
-    assert "no policy reaches" in veil("show", "rooms.toml").out
+    assert "no policy reaches" in veil("inspect", "rooms.toml").out
 
 
 def test_a_model_goes_around():
@@ -132,7 +132,7 @@ def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
     done = veil("measure", str(path), "--details")
     assert done.code == 0, done.err
     assert "red red" in done.out
-    assert "the same observer with a clock" in veil("show", str(path)).out
+    assert "the same observer with a clock" in veil("inspect", str(path)).out
     attacked = veil("measure", str(path), "--attack", "--set", "attack.episodes=50", "--json")
     assert attacked.code == 0, attacked.err
     solved = veil(

@@ -54,7 +54,7 @@ def test_the_installed_command_works(environment: Path, tmp_path: Path):
         ["--version"],
         ["show", "installation"],
         ["new", "mine"],
-        ["show", "mine.toml"],
+        ["inspect", "mine.toml"],
         ["new", "rooms", "--from", "two-rooms"],
         ["solve", "rooms.toml", "--set", "solve.starts=2", "--set", "solve.iterations=12", "--report"],
         ["verify", "rooms-result"],

@@ -82,7 +82,7 @@ def test_convert_makes_a_scenario_of_a_graph(tmp_path: Path, monkeypatch: pytest
     assert done.code == 0, done.err
     assert veil.load("campus.toml") == veil.from_graph(campus()).problem("floor=2", 4, name="campus")
     assert command("convert", "campus.toml", "policy.csv").code == 2
-    assert command("show", "campus.json").code == 0
+    assert command("inspect", "campus.json").code == 0
 
 
 def test_edges_are_actions_or_probabilities():

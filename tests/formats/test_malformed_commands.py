@@ -200,7 +200,7 @@ COSTLY: dict[str, tuple[str, Callable[[], bytes], list[str]]] = {
         "bad.toml",
         lambda: ("horizon = 1\n[graph]\ninitial = 's0'\ntransitions = ["
                  + "".join(f"['s{i}','a','t{i}',0.5],\n" for i in range(36000)) + "]\nstates = ['s']\n").encode(),
-        ["show", "bad.toml"],
+        ["inspect", "bad.toml"],
     ),
     "pomdp": (
         "bad.pomdp",

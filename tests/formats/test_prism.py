@@ -138,10 +138,10 @@ def test_a_scenario_and_the_commands_take_programs(tmp_path: Path, monkeypatch: 
         "solve.certificate=false",
     )
     assert done.code in (shared.SOLVED, shared.LIMIT, shared.DOUBTED), done.err
-    done = command("show", "open.prism")
+    done = command("inspect", "open.prism")
     assert done.code == 2
     assert "constants N are not defined" in done.err
-    done = command("show", MAZE)
+    done = command("inspect", MAZE)
     assert done.code == 0
     assert "observations  5: " in done.out
 

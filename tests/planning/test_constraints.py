@@ -180,7 +180,7 @@ def test_commands_show_every_constraint(solved: veil.Solution, tmp_path: Path):
     FEASIBLE.save(scenario)
     solved.save(folder, scenario=scenario)
     runner = CliRunner()
-    for command in (["show", scenario], ["measure", scenario, str(folder)]):
+    for command in (["inspect", scenario], ["measure", scenario, str(folder)]):
         shown = runner.invoke(app, command)
         assert shown.exit_code == 0
         assert "energy" in shown.output

@@ -56,7 +56,7 @@ def test_from_python_and_in_a_scenario(run: Run):
 
 
 def test_the_commands_read_and_write_it(run: Run, tmp_path: Path):
-    assert parsed(run("veil", "show", "doors.edges", "--json"))["kind"] == "list of transitions"
+    assert parsed(run("veil", "inspect", "doors.edges", "--json"))["kind"] == "list of transitions"
     run("veil", "convert", "doors.edges", "doors.npz")
     assert "the observer is left out" in run("veil", "convert", "gallery:two-rooms", "rooms.edges")
     (tmp_path / "commas.edges").write_text("a,go,b,1,0\nb,go,a,1,0\n")
@@ -71,21 +71,21 @@ def test_its_options_in_a_scenario(run: Run, tmp_path: Path):
     (tmp_path / "commas.edges").write_text("hall,go,vault,1,0\nvault,go,hall,1,0\n")
     text = SCENARIO.replace('path = "doors.edges"', 'path = "commas.edges"\noptions = { separator = "," }')
     (tmp_path / "commas.toml").write_text(text)
-    assert parsed(run("veil", "show", "commas.toml", "--json"))["states"] == 2
+    assert parsed(run("veil", "inspect", "commas.toml", "--json"))["states"] == 2
     (tmp_path / "commas.toml").write_text(text.replace("separator", "seperator"))
-    message = run("veil", "show", "commas.toml", code=2)
+    message = run("veil", "inspect", "commas.toml", code=2)
     assert "line 6, [file.options] seperator: found seperator, which is not an option" in message
     assert "did you mean 'separator'?" in message
 
 
 def test_what_is_wrong_is_told_as_by_veils_own(run: Run, tmp_path: Path):
     (tmp_path / "doors.edges").write_text("hall go vault\n")
-    assert "doors.edges, line 1: 'hall go vault' found, expected state" in run("veil", "show", "doors.edges", code=2)
+    assert "doors.edges, line 1: 'hall go vault' found, expected state" in run("veil", "inspect", "doors.edges", code=2)
     (tmp_path / "doors.toml").write_text(SCENARIO.replace('"doors.edges"', '"doors.edges"\nconstants = { N = 3 }'))
-    assert "constants, which is not an option of lists of transitions" in run("veil", "show", "doors.toml", code=2)
+    assert "constants, which is not an option of lists of transitions" in run("veil", "inspect", "doors.toml", code=2)
     (tmp_path / "doors.toml").write_text(SCENARIO.replace("doors.edges", "doors.edge"))
     (tmp_path / "doors.edge").write_text(DOORS)
-    message = run("veil", "show", "doors.toml", code=2)
+    message = run("veil", "inspect", "doors.toml", code=2)
     assert "unsupported extension '.edge'; known: .pomdp, .npz, .drn, .prism, .nm, .pm, .yaml, .yml" in message
     assert ".edges (to read a model)" in message
 

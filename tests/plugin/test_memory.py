@@ -89,8 +89,8 @@ def test_on_the_command_line_and_in_the_schema(run: Run):
 
 def test_what_is_wrong_is_told_as_by_veils_own(run: Run, scenario: Path):
     scenario.write_text(ROOMS.replace("stayed = 2", "stayed = 0"))
-    assert "[solve.memory] stayed: found 0, expected 1 or more" in run("veil", "show", "rooms.toml", code=2)
+    assert "[solve.memory] stayed: found 0, expected 1 or more" in run("veil", "inspect", "rooms.toml", code=2)
     scenario.write_text(ROOMS.replace("stayed = 2", "stayed = 2, states = 1"))
-    assert "found stayed and states, expected one of observations" in run("veil", "show", "rooms.toml", code=2)
+    assert "found stayed and states, expected one of observations" in run("veil", "inspect", "rooms.toml", code=2)
     scenario.write_text(ROOMS.replace("stayed = 2", "stayed = 2, clok = true"))
-    assert "did you mean 'clock'?" in run("veil", "show", "rooms.toml", code=2)
+    assert "did you mean 'clock'?" in run("veil", "inspect", "rooms.toml", code=2)

@@ -80,7 +80,7 @@ def test_on_the_command_line(run: Run):
 def test_an_option_that_it_does_not_have_is_named_with_its_line(run: Run, scenario: Path):
     scenario.write_text(ROOMS + "gradients = 'sampled'\n")
     assert "line 25, [solve] gradients: method='random' does not have this option" in run(
-        "veil", "show", "rooms.toml", code=2
+        "veil", "inspect", "rooms.toml", code=2
     )
 
 
@@ -88,4 +88,4 @@ def test_a_method_that_does_not_fit_names_its_package(run_misfit: Run):
     message = run_misfit("veil", "solve", "rooms.toml", code=2)
     assert "package 'veil-example' 1.0" in message
     assert "see veil.planning.methods.Method" in message
-    run_misfit("veil", "show", "gallery:two-rooms")  # all else goes on working
+    run_misfit("veil", "inspect", "gallery:two-rooms")  # all else goes on working

@@ -61,7 +61,7 @@ def test_from_python_and_in_a_scenario(run: Run):
 
 def test_on_the_command_line_and_in_the_schema(run: Run, tmp_path: Path):
     run("veil", "convert", "rooms.toml", "again.toml")
-    prints = [parsed(run("veil", "show", name, "--json"))["fingerprint"] for name in ("rooms.toml", "again.toml")]
+    prints = [parsed(run("veil", "inspect", name, "--json"))["fingerprint"] for name in ("rooms.toml", "again.toml")]
     assert prints[0] == prints[1]
     assert "times = [0, 3]" in (tmp_path / "again.toml").read_text("utf-8")
     run(
@@ -85,7 +85,7 @@ def test_on_the_command_line_and_in_the_schema(run: Run, tmp_path: Path):
 def test_alone_it_works_on_an_observer_that_sees_nothing(run: Run, scenario: Path):
     sensor = '[observer.sensors.vault]\nstates = "vault"\ndetection = 0.75\n'
     scenario.write_text(ROOMS.replace(sensor, "").partition("[[pairs]]")[0])
-    assert parsed(run("veil", "show", "rooms.toml", "--json"))["observations"] == 1
+    assert parsed(run("veil", "inspect", "rooms.toml", "--json"))["observations"] == 1
 
 
 def test_what_is_wrong_is_told_as_by_veils_own(run: Run, scenario: Path):
@@ -96,8 +96,8 @@ def test_what_is_wrong_is_told_as_by_veils_own(run: Run, scenario: Path):
         ("period = 2\nof = 3", "[observer.duty] of: is an unknown key"),
     ):
         scenario.write_text(ROOMS.replace("period = 3", given))
-        assert words in run("veil", "show", "rooms.toml", code=2)
+        assert words in run("veil", "inspect", "rooms.toml", code=2)
     scenario.write_text(ROOMS.replace("[observer.duty]", "[observer.dutty]"))
-    assert "[observer.dutty]: is an unknown key: did you mean 'duty'?" in run("veil", "show", "rooms.toml", code=2)
+    assert "[observer.dutty]: is an unknown key: did you mean 'duty'?" in run("veil", "inspect", "rooms.toml", code=2)
     scenario.write_text(ROOMS.replace("[observer.duty]\nperiod = 3", "[observer]\nduty = 3"))
-    assert "[observer] duty: found 3, expected a table" in run("veil", "show", "rooms.toml", code=2)
+    assert "[observer] duty: found 3, expected a table" in run("veil", "inspect", "rooms.toml", code=2)

@@ -74,17 +74,17 @@ def test_the_secret_in_python_and_in_a_scenario_is_the_same(run: Run):
 
 def test_the_secret_is_checked_as_veils_own(run: Run, scenario: Path):
     scenario.write_text(SCENARIO + 'states = "r9c9"\nagent_know = true\n')
-    message = run("veil", "show", "thief.toml", code=2)
+    message = run("veil", "inspect", "thief.toml", code=2)
     assert "line 17, [secret] agent_know: is an unknown key: did you mean 'agent_knows'?" in message
     scenario.write_text(SCENARIO.replace("passed", "pased"))
-    assert "did you mean 'passed'?" in run("veil", "show", "thief.toml", code=2)
+    assert "did you mean 'passed'?" in run("veil", "inspect", "thief.toml", code=2)
     scenario.write_text(SCENARIO + 'states = "r9c9"\n')
-    assert "[secret] states: unknown state 'r9c9'" in run("veil", "show", "thief.toml", code=2)
+    assert "[secret] states: unknown state 'r9c9'" in run("veil", "inspect", "thief.toml", code=2)
 
 
 @pytest.mark.usefixtures("scenario")
 def test_the_secret_on_the_command_line_and_with_the_method_in_the_report(run: Run, tmp_path: Path):
-    prior = parsed(run("veil", "show", "thief.toml", "--json"))["prior"]
+    prior = parsed(run("veil", "inspect", "thief.toml", "--json"))["prior"]
     assert list(prior) == ["never", "visited"]
     run(
         "veil",
@@ -106,7 +106,7 @@ def test_the_secret_on_the_command_line_and_with_the_method_in_the_report(run: R
     run("veil", "convert", "thief.toml", "again.toml")
     text = (tmp_path / "again.toml").read_text("utf-8")
     assert '[secret]\nkind = "passed"\nstates = ["r0c2"]\n' in text
-    prints = [parsed(run("veil", "show", name, "--json"))["fingerprint"] for name in ("thief.toml", "again.toml")]
+    prints = [parsed(run("veil", "inspect", name, "--json"))["fingerprint"] for name in ("thief.toml", "again.toml")]
     assert prints[0] == prints[1]
 
 
@@ -130,8 +130,8 @@ MISFITS = [
 def test_what_does_not_fit_names_its_package(given: str, words: str, run_misfit: Run, tmp_path: Path):
     plain = SCENARIO.replace('[secret]\nkind = "passed"\n', "")
     (tmp_path / "thief.toml").write_text(plain + given + "\n")
-    message = run_misfit("veil", "show", "thief.toml", code=2)
+    message = run_misfit("veil", "inspect", "thief.toml", code=2)
     assert "package 'veil-example' 1.0" in message
     assert words in message
     (tmp_path / "thief.toml").write_text(plain)
-    run_misfit("veil", "show", "thief.toml")  # all else goes on working
+    run_misfit("veil", "inspect", "thief.toml")  # all else goes on working

@@ -9,6 +9,7 @@ import typer
 from .compare import compare
 from .demo import demo
 from .fit import audit, fit
+from .inspect import inspect
 from .measure import measure
 from .models import convert, new
 from .options import Command, Commands, prepared
@@ -35,7 +36,7 @@ app = typer.Typer(
 _COMMANDS: dict[Callable[..., None], str] = {
     demo: "Solve, prove and report two problems, in under a minute.",
     new: "Write a scenario file to start from.",
-    show: "Describe a scenario; list the gallery, formats and more.",
+    inspect: "Describe a scenario: size, returns, the plan of a search.",
     solve: "Find the policy that hides the most.",
     frontier: "Find the most that can be hidden for each return.",
     compare: "Compare policy classes: bits, return, time, proven bound.",
@@ -47,6 +48,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     audit: "Bound what observations leak, from samples alone.",
     verify: "Check a certificate.",
     convert: "Convert models and policies between formats.",
+    show: "Show the gallery, formats, schemas, formulas, the installation.",
 }
 
 for _command, _line in _COMMANDS.items():

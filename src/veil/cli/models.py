@@ -62,7 +62,7 @@ def new(
             f"written to {path}: edit it, count its runs with veil study {path} --dry-run, run it with veil study {path}"
         )
     else:
-        print(f"written to {path}: edit it, look at it with veil show {path}, solve it with veil solve {path}")
+        print(f"written to {path}: edit it, look at it with veil inspect {path}, solve it with veil solve {path}")
 
 
 def convert(

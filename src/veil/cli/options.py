@@ -93,7 +93,6 @@ def with_changes(command: Callable[..., None]) -> Callable[..., None]:
 
 # What has gone, and the way to do it now.
 NOW = {
-    "inspect": "veil show SCENARIO",
     "gallery": "veil show gallery",
     "formats": "veil show formats",
     "schema": "veil show schema",

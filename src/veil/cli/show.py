@@ -1,25 +1,24 @@
-"""`veil show`: a scenario, the gallery, formats, schemas, formulas, the installation."""
+"""`veil show`: the gallery, formats, schemas, formulas, the installation."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-from .describe import describe
 from .installation import installation
-from .shared import JsonOption, argument, complete_scenario, option, print_json, print_table, write_text
+from .shared import JsonOption, argument, option, print_json, print_table, write_text
 
 
 def _complete(incomplete: str) -> list[str]:
-    return [name for name in _SHOWN if name.startswith(incomplete)] + complete_scenario(incomplete)
+    return [name for name in _SHOWN if name.startswith(incomplete)]
 
 
 def show(
     subject: Annotated[
         str,
         argument(
-            metavar="SCENARIO|gallery|formats|schema|formula|installation",
-            help="A scenario, result folder or model file; or the problems that come with veil; file formats; a JSON schema;"
-            " the automaton of a formula; versions, devices and a self-test.",
+            metavar="gallery|formats|schema|formula|installation",
+            help="The problems that come with veil; file formats; a JSON schema; the automaton of a formula; versions,"
+            " devices and a self-test.",
             autocompletion=_complete,
         ),
     ],
@@ -34,17 +33,10 @@ def show(
         Path | None, option("--output", "-o", help="Of formula: draw the automaton to this SVG file.")
     ] = None,
     as_json: JsonOption = False,
-    *,
-    changes: tuple[str, ...] = (),
 ) -> None:
-    """Describe a scenario: size, range of returns, entropy of the secret, methods that fit; or what comes with veil.
-
-    Values that depend on a policy are those of the uniform policy. Every command that takes a scenario file also accepts
-    gallery:NAME.
+    """Show what comes with veil. Every command that takes a scenario file also accepts gallery:NAME.
 
     Exit codes: 0 done, 1 the self-test of the installation failed, 2 bad input.
-
-    Example: veil show patrol.toml
 
     Example: veil show gallery
 
@@ -53,10 +45,10 @@ def show(
     Example: veil show formula 'G (open -> O key)' -o key.svg
     """
     from ..common.errors import InputError
+    from ..common.suggest import suggestion
 
     unused = [("DETAIL", detail is not None and subject not in ("schema", "formula"), "schema and formula"),
-              ("--output", output is not None and subject != "formula", "formula"),
-              ("--set", bool(changes) and subject in _SHOWN, "a scenario")]  # fmt: skip
+              ("--output", output is not None and subject != "formula", "formula")]  # fmt: skip
     for what, is_given, of in unused:
         if is_given:
             raise InputError(what, [f"veil show {subject} does not take it; it is for {of}"])
@@ -69,7 +61,7 @@ def show(
     elif subject in _SHOWN:
         _SHOWN[subject](as_json)
     else:
-        describe(subject, changes, as_json)
+        raise InputError("show", [f"there is nothing called {subject!r}: {suggestion(subject, _SHOWN)}"])
 
 
 def _gallery(as_json: bool) -> None:

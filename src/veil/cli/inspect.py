@@ -1,8 +1,17 @@
-"""What `veil show SCENARIO` says: what a scenario or a model file contains, and which methods fit."""
+"""`veil inspect`: what a scenario or a model file contains, and which methods fit."""
 
 from typing import TYPE_CHECKING
 
-from .shared import Document, is_model_file, open_model, open_scenario, print_facts, print_json
+from .shared import (
+    Document,
+    JsonOption,
+    ScenarioArgument,
+    is_model_file,
+    open_model,
+    open_scenario,
+    print_facts,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,13 +25,18 @@ _SECONDS = 1.0  # for counting observation sequences, and for finding out whethe
 _HOPELESS_SECONDS = 300.0  # a forecast beyond which an exact value is not worth suggesting
 
 
-def describe(scenario: str, changes: tuple[str, ...], as_json: bool) -> None:
-    """Describe a scenario: its size, the range of returns, the entropy of the secret, and which methods fit."""
+def inspect(scenario: ScenarioArgument, as_json: JsonOption = False, *, changes: tuple[str, ...] = ()) -> None:
+    """Describe a scenario: its size, the range of returns, the entropy of the secret, the plan of a search.
+
+    Values that depend on a policy are those of the uniform policy. Model files are accepted too.
+
+    Example: veil inspect patrol.toml
+    """
     from ..formats.results.document import problem_document
     from ..policy.memory import memory_document
 
     if is_model_file(scenario):
-        _describe_model(scenario, changes, as_json)
+        _inspect_model(scenario, changes, as_json)
         return
     opened = open_scenario(scenario, changes)
     problem = opened.problem
@@ -36,7 +50,7 @@ def describe(scenario: str, changes: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(document)
         return
-    _show_described(document)
+    _show_inspected(document)
 
 
 def _plan(problem: "Problem", given: "Mapping[str, Any]") -> list[str]:
@@ -51,7 +65,7 @@ def _plan(problem: "Problem", given: "Mapping[str, Any]") -> list[str]:
         return [str(error)]
 
 
-def _describe_model(path: str, changes: tuple[str, ...], as_json: bool) -> None:
+def _inspect_model(path: str, changes: tuple[str, ...], as_json: bool) -> None:
     """The summary of an imported model, with what was dropped or changed."""
     found = open_model(path, changes).model
     if not as_json:
@@ -185,7 +199,7 @@ def _pair_text(pair: Document) -> str:
     return f"{pair['name']} ({bounds} bits)" if bounds else pair["name"]
 
 
-def _show_described(found: Document) -> None:
+def _show_inspected(found: Document) -> None:
     wanted = found["threshold"]
     asked = "none"
     if wanted is not None:
