@@ -100,7 +100,7 @@ def test_a_result_folder_is_a_scenario_everywhere(result: Path):
     assert own["opacity"]["bits"] == read_result(result).document.answer.opacity.bits
     assert own["policy"] == "a stationary Markov policy"
     for command in (
-        ["show"],
+        ["inspect"],
         ["simulate", "uniform"],
         ["frontier", "--points", "2", *QUICK],
         ["compare", "--time-limit", "1"],

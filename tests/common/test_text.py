@@ -48,7 +48,7 @@ def test_policies_are_written_without_formulas_and_read_again(tmp_path: Path):
     assert np.array_equal(np.asarray(policy_from_csv(tmp_path / "policy.csv", problem)), np.ones((2, 1)))
 
 
-@looped("arguments", [["show"], ["measure", "uniform"], ["simulate", "uniform"]])
+@looped("arguments", [["inspect"], ["measure", "uniform"], ["simulate", "uniform"]])
 def test_commands_print_names_without_escapes(arguments: list[str], tmp_path: Path):
     path = tmp_path / "dangerous.toml"
     dangerous().save(path)
