@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.problem.test_masks import distributions
+from tests.random_problems import distributions
 from tests.seeds import looped
 from veil.common.checks import Defects
 from veil.problem.apart import apart, apart_for, joinable
