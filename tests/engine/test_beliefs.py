@@ -26,14 +26,6 @@ def entries(mass: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return number[history][order], column[order], mass[history, column][order]
 
 
-def test_the_example():
-    messages, charge = merge_histories(
-        np.array([7, 7, 9, 9]), np.array([0, 1, 0, 1]), np.array([0.3, 0.2, 0.15, 0.1]), np.array([0, 1]), 5
-    )
-    np.testing.assert_allclose(messages.toarray(), [[0.45, 0.3]])
-    assert charge == pytest.approx(0.0, abs=1e-15)
-
-
 @pytest.mark.parametrize("most", [6, 8, 50])
 def test_clusters_and_what_they_cost(most: int):
     """Mass is kept column by column, the charge is the information lost, and histories that must stay apart do."""

@@ -252,21 +252,3 @@ def test_many_policies_and_a_smaller_last_chunk_compile_two_programs():
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert 1 <= len(compiled) <= 2
-
-
-def test_lists_of_neighbours_are_used_where_they_are_short():
-    """A ring, and rings in which one state leads everywhere or is reached from everywhere: mostly padding."""
-    from veil.engine.device import is_padded_short
-
-    size, short = 40, []
-    ring = np.roll(np.eye(size), 1, axis=1)[:, None]
-    fan, hub = ring.copy(), ring / 2
-    fan[0, 0] = 1 / size
-    hub[:, 0, 0] += 0.5
-    for transitions in (ring, fan, hub):
-        model = veil.Model(transitions, np.zeros((size, 1)), 0)
-        problem = veil.Problem(model, veil.Observer(np.ones((size, 1))), veil.LastState({0}), 2)
-        chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
-        assert is_padded_short(chain.hidden)  # dense
-        short.append(is_padded_short(on_sparse_kernel(chain).hidden))
-    assert short == [True, False, False]
