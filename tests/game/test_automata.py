@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import veil
-from tests.game.cases import agent_of, first_or_last, grown
+from tests.game.cases import first_or_last, grown
 from tests.game.plain_game import play_history
 from tests.seeds import in_blocks
 from veil.common.clock import Clock, Progress
 from veil.engine.compile import build
 from veil.game.arrivals import make_arrivals
 from veil.game.ascent import game_of_policy
-from veil.game.clusters import cluster_beliefs, clustered_graph, opacity_lower_bound
+from veil.game.clusters import clustered_graph, opacity_lower_bound
 from veil.game.lift import ChargedBits, lift
 from veil.game.pairs import LastEvents, make_pairs
 from veil.game.redirect import redirected_graph
@@ -163,24 +163,6 @@ def test_a_game_near_its_own_answer_is_solved_in_fewer_iterations_to_the_same_va
 
 
 # Clusters.
-
-
-def test_clusters_keep_what_differs_most_apart():
-    beliefs = np.array([[0.9, 0.1], [0.88, 0.12], [0.1, 0.9], [0.12, 0.88], [0.5, 0.5]])
-    cluster = cluster_beliefs(beliefs, 3)
-    assert cluster[0] == cluster[1]
-    assert cluster[2] == cluster[3]
-    assert len(set(cluster.tolist())) == 3
-    assert len(set(cluster_beliefs(beliefs, 10).tolist())) == 5
-
-
-def test_a_clustered_graph_places_every_history():
-    problem = veil.gallery.load("paper-last-state")
-    agent = agent_of(problem, LastEvents(1))
-    refined = make_pairs(build(problem), clustered_graph(agent, agent.uniform(), 20).memory)
-    assert max(refined.graph.sizes) <= 20
-    for layer, step in zip(refined.layers, refined.steps, strict=False):
-        assert np.asarray(step.sum(axis=1)) == pytest.approx(np.ones(5 * len(layer)))
 
 
 def test_automata_end_where_the_next_one_does_not_fit():

@@ -9,18 +9,14 @@ import veil
 from tests.game.plain_game import PlainGame, everything, last
 from tests.random_problems import random_spec, to_problem
 from tests.seeds import in_blocks
-from veil.common.clock import Clock, OutOfTime
 from veil.engine.chain import make_chain
 from veil.engine.compile import build
-from veil.engine.moves import Moves, situations
 from veil.engine.size import tree_size
-from veil.game.arrivals import make_arrivals
 from veil.game.pairs import (
     FullHistory,
     GivenGraph,
     LastEvents,
     PublicGraph,
-    TailEvents,
     count_tree,
     make_pairs,
 )
@@ -61,84 +57,12 @@ def test_pairs_are_the_situations_that_can_be_reached(seed):
     assert (counted.num_pairs, counted.num_histories) == (tree.num_pairs, tree.graph.sizes[-1])
 
 
-@in_blocks(10, 30)
-def test_steps_with_events_apart_sum_to_the_step(seed):
-    problem, rng = some_problem(seed), np.random.default_rng(seed)
-    events = build(problem).num_events
-    for memory in (FullHistory(), LastEvents(1), TailEvents(1)):
-        pairs = make_pairs(build(problem), memory)
-        for step, layer, part in zip(pairs.steps, pairs.layers, make_arrivals(pairs), strict=False):
-            table = rng.random((problem.num_actions, len(layer)))
-            summed = np.asarray(part.by_event(table, events).sum(axis=0)).reshape(events, -1).sum(axis=0)
-            assert summed == pytest.approx(step.T @ table.ravel(), abs=1e-12)
-
-
-def test_the_examples_of_the_docstrings():
-    model = veil.Model([[[0.75, 0.25]], [[0.0, 1.0]]], [[0.0], [0.0]], 0)
-    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=1)
-    pairs = make_pairs(build(problem), FullHistory())
-    assert [(layer.node.tolist(), layer.x.tolist()) for layer in pairs.layers] == [([0], [0]), ([0, 1], [0, 1])]
-    np.testing.assert_array_equal(pairs.steps[0].toarray(), [[0.75, 0.25]])
-    np.testing.assert_array_equal(
-        make_arrivals(pairs)[0].by_event(np.ones((1, 1)), 2).toarray(), [[0.75, 0.0, 0.0, 0.25]]
-    )
-
-
-def test_a_graph_can_be_used_again():
-    problem = veil.gallery.load("paper-last-state")
-    pairs = make_pairs(build(problem), LastEvents(2))
-    again = make_pairs(build(problem), GivenGraph(pairs.graph))
-    assert again.graph.sizes == pairs.graph.sizes
-    assert again.num_pairs == pairs.num_pairs
-    for one, other in zip(again.graph.following, pairs.graph.following, strict=True):
-        np.testing.assert_array_equal(one, other)  # with -1 where an event is not possible
-
-
-def test_long_horizons_repeat_their_steps():
-    problem = veil.gallery.load("paper-last-state").replace(horizon=60)
-    pairs = make_pairs(build(problem), LastEvents(3))
-    assert len({id(step) for step in pairs.steps}) < 20
-
-
 def test_what_does_not_fit_is_refused_before_it_is_built():
     problem = veil.gallery.load("paper-last-state").replace(horizon=60)
     with pytest.raises(veil.TooLargeError, match="the game on the whole history needs more than"):
         make_pairs(build(problem), FullHistory())
     with pytest.raises(veil.TooLargeError, match="an observer of bounded memory"):
         make_pairs(build(problem), LastEvents(3), memory_bytes=2**16)
-
-
-@in_blocks(10, 30)
-def test_situations_name_model_memory_and_state(seed):
-    problem = some_problem(seed)
-    hidden = build(problem)
-    found = situations(problem, hidden)
-    assert (found % problem.num_states == hidden.state).all()
-    if problem.secret_table.agent_knows:
-        reached = (make_chain(problem, veil.MarkovPolicy.uniform(problem)).occupancies > 0).any(axis=0)
-        assert (found == hidden.cell)[reached].all()
-
-
-def test_layers_are_made_until_the_deadline():
-    hidden = build(veil.gallery.load("paper-last-state", horizon=5))
-    for memory in (FullHistory(), LastEvents(1)):
-        with pytest.raises(OutOfTime):
-            make_pairs(hidden, memory, clock=Clock(0.0))
-
-
-@pytest.mark.parametrize("memory", [FullHistory(), LastEvents(0), LastEvents(2), TailEvents(2)])
-def test_minus_one_marks_what_is_not_possible(memory):
-    """And nothing else: the first event of a start in one state, and the events of each node."""
-    problem = veil.gallery.load("paper-last-state", horizon=4)
-    hidden = build(problem)
-    pairs = make_pairs(hidden, memory)
-    graph, moves = pairs.graph, Moves.of(hidden)
-    np.testing.assert_array_equal(graph.first >= 0, (hidden.root > 0).any(axis=0))
-    assert (graph.first < 0).any()
-    for layer, table, size in zip(pairs.layers, graph.following, graph.sizes, strict=False):
-        np.testing.assert_array_equal(table >= 0, moves.possible(layer, size))
-    assert LastEvents(1).kind == "the last event"
-    assert LastEvents(2).kind == "the last 2 events"
 
 
 def test_a_graph_that_is_used_again_drops_what_no_policy_reaches():

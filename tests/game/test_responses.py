@@ -94,15 +94,3 @@ def test_flows_are_laws_and_mix_as_policies_do(seed):
     expected, found = one.mixed(other, 0.3), agent.outcome(tables)
     np.testing.assert_allclose(found.joint, expected.joint, atol=1e-12)
     assert found.expected_return == pytest.approx(expected.expected_return, abs=1e-9)
-
-
-def test_the_example_of_the_docstring():
-    moves = np.full((2, 2, 2), 0.5)
-    problem = veil.Problem(
-        veil.Model(moves, np.zeros((2, 2)), [0.5, 0.5]), veil.Observer(np.eye(2)), veil.LastState({1}), horizon=1
-    )
-    agent = agent_of(problem)
-    assert [len(layer) for layer in agent.pairs.layers] == [2, 4]
-    assert agent.pairs.steps[0].shape == (4, 4)
-    assert [table.shape for table in agent.uniform()] == [(2, 2)]
-    assert agent.outcome(agent.uniform()).joint.shape == (4, 2)

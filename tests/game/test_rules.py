@@ -1,7 +1,5 @@
 """The observer's side: rules as costs, the bound that each proves for every multiplier, rules that need no search."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -75,43 +73,3 @@ def test_the_rule_of_the_first_event_where_the_first_of_all_events_cannot_come_f
     for table in graph.following:
         nodes = {int(after): row for node, row in nodes.items() for after in table[node] if after >= 0}
     np.testing.assert_allclose(rule, [nodes[node] for node in range(graph.sizes[-1])])
-
-
-# The search for the multiplier, on bounds that are given as lines.
-
-
-class Lines:
-    """An agent with a few policies: each is paid some bits and earns a return."""
-
-    unit = 1.0
-
-    def __init__(self, *policies: tuple[float, float]):
-        self.policies, self.tried = policies, list[float]()
-
-    def best_response(self, costs: Any, multiplier: float) -> tuple[float, float]:
-        self.tried.append(multiplier)
-        return max((paid + multiplier * earned, earned) for paid, earned in self.policies)
-
-    def smallest(self, threshold: float) -> float:
-        """`min over λ ≥ 0 of max_i paid_i + λ (earned_i − δ)`, by looking at 0 and wherever two lines meet."""
-        lines = [(paid, earned - threshold) for paid, earned in self.policies]
-        meet = [(c - a) / (b - d) for a, b in lines for c, d in lines if b != d]
-        return min(max(a + one * b for a, b in lines) for one in [0.0, *meet] if one >= 0)
-
-
-@pytest.mark.parametrize("start", [0.0, 0.05, 0.6, 3.0, 200.0])
-@in_blocks(8, 8)
-def test_the_search_finds_the_smallest_bound_of_lines(seed: int, start: float):
-    """From below and from above, with few trials once it has a line on either side; no multiplier is negative."""
-    rng = np.random.default_rng([seed, 23])
-    size = 2 + seed % 4
-    agent: Any = Lines(*zip(rng.uniform(0, 2, size), 10.0 ** rng.uniform(-2, 1, size), strict=True))
-    threshold = float(np.quantile([earned for _, earned in agent.policies], 0.6))
-    bound, multiplier = upper_bound(agent, np.zeros(0), threshold, start, 400)
-    assert bound == pytest.approx(agent.smallest(threshold), abs=1e-7)
-    assert agent.best_response(None, multiplier)[0] - multiplier * threshold == bound
-    assert min(agent.tried) >= 0
-    derivatives = [agent.best_response(None, one)[1] - threshold for one in agent.tried[:-1]]
-    both = next((n for n in range(len(derivatives)) if min(derivatives[: n + 1]) < 0 < max(derivatives[: n + 1])), None)
-    assert both is None or len(derivatives) - both <= 2 * size
-    assert len(derivatives) < 400
