@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import veil
-from tests.problem.test_masks import distributions
 from tests.proof.lies import dressed
 from tests.proof.plain import code, saved, second
 from tests.proof.reading import CheckedProblem
+from tests.random_problems import distributions
 from tests.seeds import blocks
 from veil.common.errors import CertificateError
 from veil.engine.feasibility import other_targets
