@@ -229,26 +229,3 @@ def test_few_messages_kept_in_jax_give_the_same_gradient(every: int, sparse: boo
     np.testing.assert_allclose(np.asarray(posterior).T, posteriors(plain), rtol=0, atol=1e-12)
     found = device_steps.jit_backward(fixed, chain.table, kept, events.T, span, slope.T)
     np.testing.assert_allclose(found, pulled_back(plain, slope), rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.slow
-def test_many_policies_and_a_smaller_last_chunk_compile_two_programs():
-    """Policies and sequences change, shapes do not. The shape is used by no other test."""
-    jax = pytest.importorskip("jax")
-    from veil.engine.device import DevicePass
-
-    chain, rng, compiled = mixing_chain(4, 2), np.random.default_rng(0), []
-
-    def note(event: str, *_: float, **__: str) -> None:
-        compiled.extend([event] if event == "/jax/core/compile/backend_compile_duration" else [])
-
-    jax.monitoring.register_event_duration_secs_listener(note)
-    try:
-        for count in (19, 19, 19, 5):
-            table = rng.dirichlet(np.ones(2), size=chain.table.shape[:2])
-            events = any_sequences(chain, count, rng)
-            run = DevicePass(Chain(chain.hidden, table, stationary=True), events, pad_to=19)
-            assert np.isfinite(run.pull_back(-np.log2(run.result.posterior))).all()
-    finally:
-        jax.monitoring.unregister_event_duration_listener(note)
-    assert 1 <= len(compiled) <= 2

@@ -77,11 +77,11 @@ POLICIES: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "cannot be read as a policy"),
     "an array of numpy": (b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'shape': (2, 2), }", "cannot be read as a policy"),
     "no metadata": (save({"probabilities": HALF}), "not a policy of veil"),
-    "numbers of 16 bits": (
+    "numbers of an unknown kind": (
         header(
             {
                 "__metadata__": {"veil": "veil-policy-1 markov"},
-                "probabilities": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]},
+                "probabilities": {"dtype": "X16", "shape": [2, 2], "data_offsets": [0, 8]},
             },
             b"\x00\x3f" * 4,
         ),

@@ -44,12 +44,6 @@ def test_a_search_that_did_not_come_to_the_class_asked_for_says_so():
     assert any("stationary Markov policies" in one for one in solution.doubts)
 
 
-def test_a_search_without_time_says_so():
-    solution = veil.solve(random_problem(1), time_limit=0.0, **QUIET)
-    assert solution.status.name == "NOT_SEARCHED"
-    assert any("allow more time" in one for one in solution.doubts)
-
-
 def test_a_search_that_converged_has_no_doubts():
     solution = veil.solve(random_problem(1), starts=2, **QUIET)
     assert solution.status.name == "CONVERGED"
