@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import veil as package
-from tests.cli.commands import veil
+from tests.cli.commands import NO_PROOF, ONCE, veil
 from tests.formats.test_scenario_observers import TEXT
 from tests.seeds import looped
 from veil.cli import shared
@@ -17,16 +17,7 @@ from veil.formats.scenario.load import load
 def test_a_starter_can_be_solved(kind: str):
     assert veil("new", kind, "--from", kind).code == 0
     assert veil("inspect", f"{kind}.toml").code == 0
-    done = veil(
-        "solve",
-        f"{kind}.toml",
-        "--set",
-        "solve.starts=1",
-        "--set",
-        "solve.iterations=2",
-        "--set",
-        "solve.certificate=false",
-    )
+    done = veil("solve", f"{kind}.toml", *ONCE, *NO_PROOF)
     assert done.code in (0, 4), done.err
 
 
@@ -135,18 +126,7 @@ def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
     assert "the same observer with a clock" in veil("inspect", str(path)).out
     attacked = veil("measure", str(path), "--attack", "--set", "attack.episodes=50", "--json")
     assert attacked.code == 0, attacked.err
-    solved = veil(
-        "solve",
-        str(path),
-        "--set",
-        "solve.iterations=5",
-        "--set",
-        "solve.starts=1",
-        "--set",
-        "solve.certificate=false",
-        "-o",
-        str(tmp_path / "result"),
-    )
+    solved = veil("solve", str(path), *ONCE, "--set", "solve.iterations=5", *NO_PROOF, "-o", str(tmp_path / "result"))
     assert solved.code == 0, solved.err
     assert veil("report", str(tmp_path / "result"), "--time-limit", "2").code == 0
 
