@@ -1,19 +1,16 @@
-"""Tables of action probabilities: checks that name the place, softmax and its adjoint, masks."""
+"""Tables of action probabilities: checks that name the place, masks, and deterministic actions by name."""
 
 import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import central_differences
-from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
-from tests.seeds import in_blocks, looped
+from tests.policy.masked import knowing_problem, masked_problem
+from tests.seeds import looped
 from veil.policy.tables import (
     MARKOV,
     TIMED,
     check_table,
     deterministic_table,
-    softmax_pull_back,
-    softmax_table,
     uniform_table,
 )
 from veil.policy.tabular import table_policy
@@ -98,45 +95,6 @@ def test_an_agent_who_knows_more_has_more_rows():
     table[5] = [0, 1, 0]
     (defect,) = defects_of(check, veil.MarkovPolicy(table), problem)
     assert "state 'yes/pit' takes action 'up'" in defect
-
-
-# softmax
-
-
-def test_softmax_is_the_exponential_over_its_sum():
-    theta = np.array([[0.0, np.log(3)], [1000.0, 1000.0], [-1e6, 0.0]])
-    np.testing.assert_allclose(softmax_table(theta, None, MARKOV), [[0.25, 0.75], [0.5, 0.5], [0, 1]], rtol=1e-15)
-
-
-def test_softmax_respects_the_mask():
-    problem = masked_problem()
-    theta = np.array([[0.0, 0, 0], [0, 50, 0], [-3, 50, 50]])
-    table = softmax_table(theta, problem, MARKOV)
-    np.testing.assert_allclose(table, [[1 / 3, 1 / 3, 1 / 3], [0.5, 0, 0.5], [1, 0, 0]], rtol=1e-15)
-    np.testing.assert_array_equal(table[~AVAILABLE], 0)
-    timed = softmax_table(np.stack([theta, theta]), problem, TIMED)
-    np.testing.assert_array_equal(timed, [table, table])
-
-
-@in_blocks(5, 5, 5)
-def test_the_pull_back_is_the_adjoint_of_the_softmax(seed: int):
-    rng = np.random.default_rng(seed)
-    theta, cost = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 4, 3))
-
-    def value(parameters: np.ndarray) -> float:
-        return float(np.sum(cost * np.sin(softmax_table(parameters, None, TIMED))))
-
-    table = softmax_table(theta, None, TIMED)
-    found = softmax_pull_back(table, cost * np.cos(table))
-    np.testing.assert_allclose(found, central_differences(value, theta), atol=1e-8)
-    np.testing.assert_allclose(found.sum(axis=-1), 0, atol=1e-15)  # adding a constant to a row changes nothing
-
-
-def test_an_action_never_taken_has_no_slope():
-    table = softmax_table([[-np.inf, 0.0, 1.0]], None, MARKOV)
-    found = softmax_pull_back(table, np.array([[1e6, 2.0, 3.0]]))
-    assert found[0, 0] == 0
-    assert found[0, 1] == pytest.approx(-found[0, 2])
 
 
 # uniform and deterministic
