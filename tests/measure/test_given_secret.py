@@ -23,7 +23,7 @@ def test_an_uneven_return_is_remarked_and_pairs_have_their_own_values():
     problem = corridor()
     found = return_given_secret(problem, POLICY)
     assert found.expected_return.tolist() == pytest.approx([0.0, 0.9 + 0.81])
-    assert found.text == "elsewhere 0, secret 1.71"
+    assert found.text == "0 if elsewhere; 1.71 if secret"
     assert found.is_uneven
     alone = return_given_secret(problem, POLICY, pair="start")
     assert alone.expected_return.tolist() == pytest.approx([0.25 * 1.71])
@@ -65,7 +65,7 @@ def test_a_summary_says_what_a_percentage_means_and_that_the_return_is_uneven():
     )
     facts = " ".join(solution.summary().split())
     assert " 50% of the range 0 … 1.71 is 0.855" in facts
-    assert "given the secret: elsewhere 0, secret 1.71; the runs of one value earn less than half" in facts
+    assert "given the secret: 0 if elsewhere; 1.71 if secret; the runs of one value earn less than half" in facts
     even = veil.solve(
         corridor(pairs=[], secret=veil.InitialState(), min_return=0.5), starts=2, iterations=5, certificate=False
     )

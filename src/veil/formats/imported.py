@@ -342,5 +342,6 @@ def _some(names: Names) -> str:
 
 def _listed(texts: Sequence[str], more: bool = False) -> str:
     """Some texts in one line, cut where they would not fit a screen."""
-    line = ", ".join(texts) + (", …" if more else "")
+    between = "; " if any("," in text for text in texts) else ", "
+    line = between.join(texts) + (f"{between}…" if more else "")
     return line if len(line) <= 90 else line[:88] + " …"
