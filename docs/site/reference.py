@@ -27,8 +27,6 @@ _TABLES: tuple[tuple[str, type[Table] | None], ...] = (
     ("`[grid]`", forms.Grid),
     ("`[grid.sensors.CHARACTER]`", forms.DrawnSensor),
     ("`disc` and `cone` of a sensor", forms.ConeShape),
-    ("`[[grid.starts]]`", forms.StartCell),
-    ("`[[grid.goals]]`", forms.GoalCell),
     ("`[graph]`", forms.Graph),
     ("`[file]`", forms.ModelFile),
     ("`[layout]`", forms.LayoutTable),
@@ -54,13 +52,19 @@ _SECTIONS = {
     for name in re.findall(r"\[(\w+)(?:\.NAME)?\]", heading)
 }
 
+# Small tables, shown where they are named.
+_INLINE = {
+    forms.StartCell.__name__: "`{ cell = [row, column], weight = 1.0 }`",
+    forms.GoalCell.__name__: "`{ cell = [row, column], reward = … }`",
+}
+
 _HEAD = f"""# Scenario files
 
 <!-- Written by `python docs/site/reference.py` from formats/scenario/schema.py: edit that file instead. -->
 
 A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`, `[graph]` or `[file]`), an observer,
-a secret, the number of decisions and a threshold on the return. `veil.load` reads it, and `veil show schema` prints
-the JSON schema for editors. Nothing in a file is executed, and unknown keys are refused. To start:
+a secret, the number of decisions and a threshold on the return. `veil show schema` prints the JSON schema for editors.
+Nothing in a file is executed, and unknown keys are refused. To start:
 
 ```console
 $ veil new patrol
@@ -215,7 +219,7 @@ def _form(field: JsonSchemaValue) -> str:
     if "enum" in field:
         return ", ".join(f'`"{choice}"`' for choice in field["enum"])
     if "$ref" in field:
-        return "table"
+        return _INLINE.get(str(field["$ref"]).rpartition("/")[2], "table")
     if "anyOf" in field or "oneOf" in field:
         return ", or ".join(dict.fromkeys(_form(choice) for choice in field.get("anyOf", field.get("oneOf", ()))))
     if field.get("type") == "array":

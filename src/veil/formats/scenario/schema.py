@@ -137,7 +137,9 @@ class Grid(Table):
         ' none. `"single"`: at most one reports per step; ranges must not overlap.',
     )
     walls: list[Cell] = Field([], description="Walls besides those drawn.")
-    starts: list[StartCell] = Field([], description="Starts besides those drawn, whose weight is 1.")
+    starts: list[StartCell] = Field(
+        [], description="Starts besides those drawn, whose weight is 1; weights are relative."
+    )
     goals: list[GoalCell] = Field([], description="Goals besides those drawn.")
     secrets: list[Cell] = Field([], description="Secret cells besides those drawn.")
     absorbing: list[Cell] = Field([], description="Absorbing cells besides those drawn.")
