@@ -23,6 +23,8 @@ PAGES = {
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
+# A function that `takes` options has one parameter for all of them in its source; callers give them by name.
+OPTIONS = re.compile(r'(<span class="n">options</span><span class="p">:</span> <span class="n">\w+Options</span>)')
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -53,8 +55,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, **_: object) -> str:
-    """Replace each formula by MathML, which every browser of today draws itself."""
-    return FORMULA.sub(_formula, html)
+    """Replace each formula by MathML, which every browser of today draws itself; show options as named arguments."""
+    return FORMULA.sub(_formula, OPTIONS.sub(r'<span class="o">**</span>\1', html))
 
 
 def _formula(found: re.Match[str]) -> str:

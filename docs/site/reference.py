@@ -180,13 +180,20 @@ def _cell(text: str) -> str:
 
 
 def _rows(table: JsonSchemaValue) -> str:
-    lines: list[str] = [*_HEADER]
+    """The keys with value and meaning; those with the same meaning together."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
     for key, field in table["properties"].items():
         value = _cell(_value(field))
         if re.fullmatch(r"((list|table) of: )*table", value) and key in _SECTIONS:
             value = f"[{value}](#{_SECTIONS[key]})"
-        lines.append(f"| {_name(table, key)} | {value} | {_cell(field.get('description', ''))} |")
-    return "\n".join(lines) + "\n"
+        names, values = found.setdefault(_cell(field.get("description", "")), ([], []))
+        names.append(_name(table, key))
+        values.append(value)
+    rows = [
+        f"| {', '.join(names)} | {'; '.join(dict.fromkeys(values))} | {meaning} |"
+        for meaning, (names, values) in found.items()
+    ]
+    return "\n".join([*_HEADER, *rows]) + "\n"
 
 
 def _values(table: JsonSchemaValue) -> str:

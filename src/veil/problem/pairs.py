@@ -43,7 +43,9 @@ class Pair(Value):
         ),
         Key("secret", Secret, "Its secret; by default that of the problem.", None),
         Key("min", float, "Bits that must stay hidden.", None, least=0),
-        Key("max", float, "Bits that may stay hidden at most, if this observer is to learn the secret.", None, least=0),
+        Key(
+            "max", float, "The most bits that may stay hidden, if this observer is to learn the secret.", None, least=0
+        ),
         Key(
             "belief", Belief, "What the observer assumes, if it may be wrong; its loss replaces the hidden bits.", None
         ),

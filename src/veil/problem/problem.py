@@ -77,8 +77,9 @@ class Problem(Value):
       The attribute lists all of them, `min_return` first.
     - `pairs`: further secrets and observers over the same model, a `veil.Pair` each, with bounds on what is hidden of them.
     - `agent_sees`: `"state"`; `"state+observations"`: what the observer receives as well; `"observations"`: only what the
-      observer receives; or a `veil.Observer`: only readings of its own, which are independent of what the observer receives,
-      given the states. An agent that does not see its state acts on its newest reading, and on earlier ones if its policy has
+      observer receives; or a `veil.Observer`: only separate readings, which are independent of what the observer
+      receives, given the states. An agent that does not see its state acts on its newest reading, and on earlier ones
+      if its policy has
       a memory: a row of a policy's table is a reading in the place of a state.
     - `name`: shown in results.
     - `layout`: where the states lie in a picture, for a grid; no number depends on it.

@@ -127,7 +127,7 @@ class QueryPlan:
         **Arguments:** `time_limit`: seconds, for beliefs and for the policy's own bits; `most_numbers`: of the beliefs that are
         kept. Fewer make a smaller certificate, and a smaller lower bound.
 
-        **Raises:** `InputError` where there is no certificate of such a bound: with a price and no budget that it is for.
+        **Raises:** `InputError` if there is no certificate of such a bound: with a price and no budget that it is for.
         """
         assert self.search is not None
         assert self.steps is not None

@@ -49,12 +49,12 @@ class Responses(Value):
 
     @property
     def safest(self) -> Round:
-        """The round whose walker is proven to keep most, whatever is asked."""
+        """The round whose walker is proven to keep most against all queries."""
         return max(self.rounds, key=lambda one: one.plan.lower)
 
     @property
     def sharpest(self) -> Round:
-        """The round against whose queries the walker that was found hides least."""
+        """The round whose queries leave the walker that was found the fewest bits."""
         return min(self.rounds, key=lambda one: one.answer.opacity.bits)
 
     @property

@@ -21,7 +21,7 @@ _WARM_PASSES = 10  # through the first runs
 
 
 class LearnedObserver:
-    """An observer who learns what its readings tell of the secret, from runs whose secrets it is told afterwards.
+    """An observer who learns, from runs with known secrets, what its readings tell of the secret.
 
     **Arguments:**
 
