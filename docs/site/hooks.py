@@ -20,6 +20,9 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/RESULTS.md": "benchmarks.md",
+    "validation/RESULTS.md": "validation.md",
+    "reproduction/reproduction.md": "reproduction.md",
+    "src/veil/proof/README.md": "verification.md",
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
@@ -29,11 +32,12 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that live outside `docs/`, and the figures of the benchmarks."""
+    """Add the pages that live outside `docs/`, and the figures of those that are generated."""
     for source, address in PAGES.items():
         files.append(File.generated(config, address, content=(ROOT / source).read_text(encoding="utf-8")))
-    for path in sorted((ROOT / "benchmarks" / "figures").glob("*.png")):
-        files.append(File.generated(config, f"benchmarks/figures/{path.name}", abs_src_path=str(path)))
+    for folder in ("benchmarks", "reproduction"):
+        for path in sorted((ROOT / folder / "figures").glob("*.png")):
+            files.append(File.generated(config, f"{folder}/figures/{path.name}", abs_src_path=str(path)))
     return files
 
 

@@ -9,8 +9,7 @@ import re
 from pydantic.json_schema import JsonSchemaValue
 
 from veil.formats.scenario import schema as forms
-from veil.formats.scenario.models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
-from veil.formats.scenario.observer import MOST_EMISSIONS, MOST_READINGS
+from veil.formats.scenario.models import MOST_STATES, MOST_TRANSITIONS
 from veil.formats.scenario.solve_table import memory_form
 from veil.formats.scenario.text import MOST_BYTES
 from veil.formats.scenario.types import Table
@@ -99,10 +98,8 @@ and `index`. Zones of the legend are labels, in quotes: `{{ where = '"vault"' }}
 
 **Weights** are relative: they are divided by their sum.
 
-**Limits**: {MOST_BYTES:,} bytes; a grid of {forms.MOST_CELLS:,} cells; a graph of {MOST_STATES:,} states,
-{MOST_ACTIONS:,} actions and {MOST_TRANSITIONS:,} transitions; an observer's table of {MOST_EMISSIONS:,} numbers, and
-{MOST_READINGS:,} combinations of independent readings; a horizon of {forms.MOST_DECISIONS:,}. Put larger models into
-a `[file]` in the scenario's folder.
+**Limits**: {MOST_BYTES:,} bytes, a grid of {forms.MOST_CELLS:,} cells, a graph of {MOST_STATES:,} states and
+{MOST_TRANSITIONS:,} transitions. Put larger models into a `[file]` in the scenario's folder.
 """
 
 
