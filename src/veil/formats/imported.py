@@ -68,7 +68,7 @@ class Imported(Value):
         return Expression(expression).evaluate(self.variables, self.model.num_states, labels)
 
     def states_where(self, expression: str) -> tuple[int, ...]:
-        """The indices of the states in which an expression is true, as `"x=3 & door=open"`.
+        """The indices of the states in which an expression is true, such as `"x=3 & door=open"`.
 
         **Raises:** `InputError` if it cannot be read, or is true nowhere.
         """

@@ -78,7 +78,7 @@ class Decisions(Value):
 
 
 class HistoryPolicy(Policy):
-    """`π_t(a | node of a graph of histories, situation)`.
+    """`π_t(a | node of a graph of histories, hidden state)`.
 
     **Arguments:** `first`, `(F,)`, the node after each first event; `following`, for each time `(n, E)`, the node after
     the next event, -1 if it cannot come; `decisions`, for each time the rows; `executable`: False if the rows tell

@@ -77,7 +77,7 @@ class Policy(Value, ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """The kind of policy in words, as `"a stationary Markov policy"`."""
+        """The kind of policy in words, such as `"a stationary Markov policy"`."""
 
     def more_seen(self) -> str:
         """What its agent must see besides the state, in words that end a sentence: `" and the time"`, or nothing."""

@@ -194,7 +194,7 @@ class Problem(Value):
 
     @property
     def num_cells(self) -> int:
-        """How many situations the agent can distinguish: the rows of a policy's table.
+        """How many cells the agent can distinguish: the rows of a policy's table.
 
         The states, or the readings of an agent that does not see its state; if a secret or a formula says that the agent
         knows more, every pair (what it knows, state or reading), pair `(m, s)` in row `m · S + s`.
@@ -208,7 +208,7 @@ class Problem(Value):
         state: Int[np.ndarray, " n"],
         reading: Int[np.ndarray, " n"] | None = None,
     ) -> Int[np.ndarray, " n"]:
-        """The row of a policy's table in situations: the model, what the problem's own channel remembers, the state.
+        """The row of a policy's table in hidden states: the model, what the problem's own channel remembers, the state.
 
         **Arguments:** `reading`: the number of the agent's newest reading, if it does not see its state; without it, the row
         of an agent that sees it.

@@ -62,7 +62,7 @@ class Certificate(Claim, Value):
 
     @property
     def hidden_bits(self) -> tuple[float, float]:
-        """Bits that the policy hides at least in the least of the hidden channels: proven, and with confidence; 0 with goal
+        """The fewest bits that the policy hides in a hidden channel: proven, and with confidence; 0 with goal
         "transparent"."""
         if self.goal != "opaque":
             return 0.0, 0.0
@@ -158,7 +158,7 @@ class Certificate(Claim, Value):
 
     @property
     def trivial(self) -> str:
-        """Why the upper bound says nothing about this problem, as `trivial: log2 of 3 values`; empty if it does."""
+        """Why the upper bound says nothing about this problem, such as `trivial: log2 of 3 values`; otherwise empty."""
         rules = self.bounds[0].rules if self.bounds and not (self.task or self.bounds[0].rules[0].path_keys) else ()
         counts = [one.costs.shape[1] for one in rules if one.channel in self.hidden and np.ndim(one.costs) == 2]
         return trivial_words(self.upper, min(counts)) if counts else ""
@@ -175,7 +175,7 @@ class Certificate(Claim, Value):
 
     @property
     def solver_gap(self) -> float | None:
-        """The part of the gap that a search may still close: all of it but the part of the class."""
+        """The part of the gap that a search may still close: the gap without `class_gap`."""
         return None if self.class_gap is None else max(0.0, self.gap - self.class_gap)
 
     def summary(self) -> str:
