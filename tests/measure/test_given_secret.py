@@ -1,5 +1,7 @@
 """The return given the secret: by hand, over an infinite horizon, and in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,14 @@ def test_history_policies_and_large_rewards():
     high = problem.replace(model=veil.Model(problem.model.transitions, [1e12, 1e12 + 1, 1e12], 0, discount=0.9))
     low, up = return_given_secret(high, POLICY).expected_return
     assert up - low == pytest.approx(1.71, rel=1e-3)
+
+
+def test_equal_returns_are_no_remark_and_tiny_ones_are_shown_as_zero():
+    problem = corridor()
+    found = return_given_secret(problem, POLICY)
+    assert found.differs
+    assert not replace(found, expected_return=np.array([0.3, 0.3])).differs
+    assert replace(found, expected_return=np.array([1e-17, 0.3])).text == "0 if elsewhere; 0.3 if secret"
 
 
 def test_a_whole_path_has_no_value_to_condition_on():
