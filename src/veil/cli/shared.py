@@ -271,8 +271,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             # The reader closed the pipe: nothing more may be written, not even by the interpreter as it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             stop(SOLVED)
-        except KeyboardInterrupt:
-            _fail("interrupted", INTERRUPTED, named)
+        except KeyboardInterrupt as error:
+            _fail(str(error) or "interrupted", INTERRUPTED, named)
         except VeilError as error:
             _fail(error, code_of(error), named)
         except OSError as error:
