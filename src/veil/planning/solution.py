@@ -206,7 +206,8 @@ class Solution(Value):
             words = (
                 f", the last with a policy of about {last:.2g} bits that misses a constraint or was not measured yet"
             )
-            words = f"The search made only {self.iterations} iterations{words if ahead else ''}"
+            count = f"{self.iterations} iteration{'s' * (self.iterations != 1)}"
+            words = f"The search made only {count}{words if ahead else ''}"
             words += ", so that the answer may be far from the best"
             found.append(f"{words}: raise time_limit, shorten the horizon, or start from a known policy.")
         prior = self.opacity.prior_bits
