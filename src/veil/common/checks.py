@@ -98,14 +98,17 @@ def frozen(array: np.ndarray) -> np.ndarray:
     return result
 
 
+_NO_NUMBERS = {"c": "complex numbers", "S": "text", "U": "text", "m": "durations", "M": "dates"}  # by kind of dtype
+
+
 def as_floats(value: object, what: str, defects: Defects) -> np.ndarray | None:
     """A contiguous float64 copy of `value`, or None with the defect noted."""
     try:
         if np.ma.is_masked(value):
             raise TypeError("some entries are masked: fill them first, as in array.filled(0)")
         array = np.asarray(value)
-        if array.dtype.kind in "cSU":
-            raise TypeError("complex numbers" if array.dtype.kind == "c" else "text")
+        if array.dtype.kind in _NO_NUMBERS:
+            raise TypeError(_NO_NUMBERS[array.dtype.kind])
         return np.array(array, dtype=np.float64, order="C")
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor that requires a gradient
         defects.add(f"{what} is not an array of real numbers ({error}); give nested lists or a NumPy array of floats")
