@@ -185,6 +185,11 @@ def distinct(names: Sequence[str]) -> list[str]:
     return found
 
 
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether a value is text that files can hold: no half of a character, such as `"\\ud800"`."""
+    return isinstance(value, str) and (value.isascii() or value.encode(errors="ignore").decode() == value)
+
+
 class Names(Sequence[str]):
     """The names of the states, actions or observations of a model: a sequence of strings that also finds their indices.
 
@@ -268,7 +273,7 @@ class Names(Sequence[str]):
         if len(named) != self.size:
             defects.add(f"{len(named)} {self.kind} names given, expected {self.size}")
         for position, name in enumerate(named):
-            if not isinstance(name, str) or not name:
+            if not is_text(name) or not name:
                 defects.add(f"{self.kind} name {position} is {name!r}, expected a non-empty string")
         found = tuple(map(str, named))
         if len(set(found)) < len(found):
