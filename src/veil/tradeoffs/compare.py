@@ -13,7 +13,7 @@ from ..common.text import in_parentheses
 from ..common.values import Value
 from ..measure.result import Opacity
 from ..planning.closing import AFTER_SECONDS
-from ..planning.solution import Solution, Status
+from ..planning.solution import TOLD_BITS, Solution, Status
 from ..planning.solve import solve
 from ..policy.memories import Memory, StateMemory
 from ..policy.policy import Policy
@@ -131,6 +131,7 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
             break
     if options.certificate and not any(row.status is Status.INTERRUPTED for row in rows):
         upper = min(upper, _proven(problem, rows, AFTER_SECONDS if math.isinf(clock.left) else clock.left))
+    rows = [replace(row, doubts=()) if upper - row.opacity.bits <= TOLD_BITS else row for row in rows]
     return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent, trivial_bound(problem, upper))
 
 
