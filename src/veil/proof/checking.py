@@ -24,7 +24,7 @@ from .attainable import SAME_RETURN, attainable, rounding_of
 from .backward import rule_bound
 from .belief_bound import belief_bound
 from .checked_policy import channels_heard
-from .checked_problem import CheckedProblem, most_bits
+from .checked_problem import CheckedProblem, Paid, most_bits
 from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
 from .form import check_form
 from .policy_values import PolicyValues, policy_values
@@ -141,7 +141,7 @@ class _Check:
         check_form(claim, self.record, heard=bool(self.heard) or self.record.blind)
         for one, wanted, paid in zip(claim.quantities, self.record.quantities, self.own.paid, strict=True):
             if isinstance(wanted.bound, str) and one.bound is not None:
-                self._check_percentage(one.bound, wanted.bound, self.own.paid.index(paid))
+                self._check_percentage(one.bound, wanted.bound, paid)
         channels, sampled = dict[int, PolicyValues](), dict[int, Interval]()
         for one in claim.channels:
             problem = self.acting(one.number)
@@ -160,9 +160,8 @@ class _Check:
         require(told.lower <= found, f"beliefs: a lower bound of {told.lower} is claimed, and {found} is found")
         return found
 
-    def _check_percentage(self, bound: float, wanted: str, number: int) -> None:
+    def _check_percentage(self, bound: float, wanted: str, paid: Paid) -> None:
         """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
-        paid = self.own.paid[number]
         ends, share = attainable(self.own, paid, self.claim.values), float(wanted.removesuffix("%")) / 100
         rounding = SAME_RETURN * (ends.largest - ends.smallest) + 2 * ends.error + 4 * rounding_of(self.own, paid)
         found = ends.at(share)
