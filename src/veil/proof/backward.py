@@ -359,7 +359,9 @@ def best_scores(
         total = np.full((problem.states, problem.actions), -np.inf)
         total[state, action] = 0.0
         np.add.at(total, (state, action), weight[position] * found)
-        found = np.where(action == total.argmax(axis=1)[state], found, -np.inf)
+        chosen, values = action == total.argmax(axis=1)[state], np.zeros(len(x))
+        values[position[chosen]] = found[chosen]
+        return values
     return np.maximum.reduceat(found, np.flatnonzero(np.diff(position, prepend=-1)))
 
 
