@@ -28,6 +28,7 @@ from .checked_problem import CheckedProblem, Paid, most_bits
 from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
 from .form import check_form
 from .policy_values import PolicyValues, policy_values
+from .reading import MALFORMED
 from .record import Record
 from .sampling import DOUBT, ROUNDS, Interval, Sampler, interval
 
@@ -109,7 +110,7 @@ def check(
         return _Check(claim, record, agent, register, draws or Draws(), clock).all()
     except CertificateError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except MALFORMED as error:
         raise CertificateError(f"rule: it cannot be followed ({error})") from error
 
 
