@@ -53,6 +53,20 @@ def test_the_schemas_are_published():
         assert json.loads(published.read_text("utf-8")) == veil("show", "schema", kind).json, remedy
 
 
+def test_a_schema_is_shown_for_each_name_in_the_help():
+    told = " ".join(veil("show", "--help").out.split())
+    kinds = told.split("Of schema: ")[1].split(";")[0].split(", ")
+    assert set(kinds) == {path.stem for path in (Path(__file__).parents[2] / "docs" / "schemas").glob("*.json")}
+
+
+@pytest.mark.parametrize("command", ["measure", "simulate", "report"])
+def test_a_model_file_with_an_observer_needs_a_secret_and_a_horizon(command: str):
+    assert veil("convert", "rooms.toml", "model.npz").code == 0
+    settings = ("--set", "horizon=2", "--set", "secret=index=1")
+    assert veil(command, "model.npz", "uniform", *settings).code == 0
+    assert "horizon" in veil(command, "model.npz", "uniform", "--set", "secret=index=1").err
+
+
 def test_inspect_tells_what_there_is():
     found = veil("inspect", "rooms.toml", "--json").json
     assert (found["states"], found["actions"], found["transitions"], found["horizon"]) == (2, 2, 5, 2)

@@ -166,7 +166,7 @@ def test_the_moves_that_are_followed_at_a_time_do_not_matter(monkeypatch: pytest
             assert rule_bound(checked, rule, (None,), None) == expected
 
 
-# Allowances: what `docs/verification.md` derives, where all other numbers are exact.
+# Allowances: what `src/veil/proof/README.md` derives, where all other numbers are exact.
 
 MARGIN = 2.0**-39
 COST = 1 + MARGIN
