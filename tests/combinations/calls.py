@@ -592,7 +592,7 @@ def _plays(asked: Asked, begin: Callable[[dict[str, int], int], Any]) -> None:
                 surplus[one] = surplus.get(one, 0.0) + (one == action) - p
                 spread[one] = spread.get(one, 0.0) + p * (1 - p)
     for action, more in surplus.items():
-        if abs(more) > 5 * math.sqrt(spread[action]) + 1:
+        if abs(more) > 5 * math.sqrt(max(0.0, spread[action])) + 1:  # a rounded 1 − p may be below 0
             raise Wrong(f"the player takes action {action} {more:+.1f} times more than the policy, in {_RUNS} runs")
 
 

@@ -82,6 +82,8 @@ def markov(*rows: Sequence[float]) -> veil.MarkovPolicy:
 
 HALF = [0.5, 0.5]
 
+HALF_A_CHARACTER = "\ud800"  # which no file can hold
+
 # name: (what a user writes, what the message must contain)
 ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # models: transitions
@@ -104,6 +106,24 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "NaN entry": (
         lambda: model(transitions=transitions({(1, 0): [NAN, 0.5, 0.5]})),
         ["'office'", "'walk'", "'hall'", "nan", "expected a finite number"],
+    ),
+    "state whose name no file can hold": (
+        lambda: model(state_names=["hall", HALF_A_CHARACTER, "vault"]),
+        ["state name 1", r"'\ud800'", "expected"],
+    ),
+    "observation whose name no file can hold": (
+        lambda: observer(observation_names=["quiet", HALF_A_CHARACTER]),
+        ["observation name 1", r"'\ud800'"],
+    ),
+    "problem whose name no file can hold": (lambda: problem(name=HALF_A_CHARACTER), ["name is", "expected a text"]),
+    "problem whose name is a number": (lambda: problem(name=5), ["name is 5", "expected a text"]),
+    "pair whose name no file can hold": (
+        lambda: veil.Pair(HALF_A_CHARACTER, secret=veil.LastState({"hall"})),
+        ["name is", "expected a text"],
+    ),
+    "value of a secret whose name no file can hold": (
+        lambda: problem(secret=veil.LastState(groups={HALF_A_CHARACTER: ["vault"], "out": ["hall", "office"]})),
+        ["secret", r"'\ud800'", "expected a text"],
     ),
     "transitions with two axes": (lambda: model(transitions=np.eye(3)), ["transitions", "(3, 3)", "(S, A, S)"]),
     "transitions without states": (

@@ -29,6 +29,7 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "attack": veil.attack,
     "ObserverFilter": veil.ObserverFilter,
     "smoother": veil.smoother,
+    "certify": veil.certify,
 }
 
 
@@ -48,6 +49,30 @@ def test_a_wrong_argument_is_named_with_its_remedy(name: str):
     for problem, policy, words in wrong:
         with pytest.raises(veil.InputError, match=words):
             call(problem, policy)
+
+
+@pytest.mark.parametrize("limit", [np.nan, -1.0, 0, "5", True])
+def test_a_time_limit_that_is_none_is_refused_with_and_without_pairs(limit: Any):
+    for pairs in ([], [veil.Pair("other", secret=veil.LastState({0}))]):
+        with pytest.raises(veil.InputError, match="time_limit"):
+            veil.pair_values(PROBLEM.replace(pairs=pairs), POLICY, time_limit=limit)
+
+
+def test_limits_that_are_infinite_or_no_numbers():
+    solution = veil.solve(PROBLEM, time_limit=np.inf, iterations=3, starts=1, progress=False)
+    assert solution.certificate is not None
+    calls: list[Any] = [veil.opacity, veil.opacity_gradient]
+    for call in calls:
+        with pytest.raises(veil.InputError, match=r"memory_bytes is inf, expected .* finite"):
+            call(PROBLEM, POLICY, memory_bytes=np.inf)
+    for memory in ("1", -1):
+        with pytest.raises(veil.InputError, match="memory_bytes"):
+            veil.certify(PROBLEM, POLICY, memory_bytes=memory)  # type: ignore[arg-type]
+
+
+def test_dates_are_no_numbers():
+    with pytest.raises(veil.InputError, match=r"rewards .*dates"):
+        veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2), dtype="datetime64[s]"), [1, 0])
 
 
 def test_calls_of_a_problem_alone():

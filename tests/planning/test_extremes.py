@@ -1,5 +1,6 @@
 """Problems at the edges of what is allowed: no decisions, no threshold, huge rewards. An answer or a clear error."""
 
+import time
 import warnings
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.planning.small_problems import random_problem
 from tests.planning.test_pairs import two_sensors
 
 FAST: Any = {"certificate": False, "progress": False, "iterations": 8}
@@ -44,6 +46,15 @@ def test_a_problem_without_decisions_is_answered_by_features_and_over_an_infinit
     )
     solution = veil.solve(endless, evaluation="sampled", **FAST)
     assert (solution.opacity.bits, solution.feasible) == (wanted, True)
+
+
+def test_a_long_horizon_keeps_the_time_limit():
+    """The stationary policy of largest return is sought within its share, also over few states."""
+    problem = random_problem(12).replace(horizon=2000, min_return="70%")
+    begun = time.process_time()
+    solution = veil.solve(problem, time_limit=1.0, certificate=False, progress=False)
+    assert time.process_time() - begun < 3.0
+    assert solution.feasible
 
 
 def paying(largest: float) -> veil.Problem:

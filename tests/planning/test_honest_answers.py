@@ -44,6 +44,23 @@ def test_a_search_that_did_not_come_to_the_class_asked_for_says_so():
     assert any("stationary Markov policies" in one for one in solution.doubts)
 
 
+def test_what_is_proven_good_is_not_doubted():
+    """A secret that no policy can reach: nothing can be hidden, which is proven."""
+    model = veil.Model(np.eye(3)[:, None].repeat(2, axis=1), np.zeros((3, 2)), [1, 0, 0])
+    problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({2}), 3)
+    plain = veil.solve(problem, **QUIET)
+    assert "Nothing to hide" in plain.doubts[0]
+    assert veil.solve(problem, progress=False).doubts == ()
+    assert all(row.doubts == () for row in veil.compare(problem, memories=("markov", "timed")).rows)
+
+
+def test_a_game_that_has_hardly_begun_says_so():
+    problem = random_problem(1).replace(horizon=60)
+    solution = veil.solve(problem, "game", time_limit=0.05, **QUIET)
+    assert solution.iterations == 0
+    assert any("raise time_limit" in one for one in solution.doubts)
+
+
 def test_a_search_that_converged_has_no_doubts():
     solution = veil.solve(random_problem(1), starts=2, **QUIET)
     assert solution.status.name == "CONVERGED"

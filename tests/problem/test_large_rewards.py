@@ -1,6 +1,7 @@
 """Rewards of any size: a right answer or a clear refusal, without warnings of NumPy."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,30 @@ def test_rewards_that_overflow_are_refused_where_they_are_given(size: float, whe
     paid[where][1] = -size
     with pytest.raises(veil.InputError, match=r"'s1'.*larger unit"):
         veil.Model(np.full((2, 1, 2), 0.5), paid["rewards"], [1, 0], terminal_rewards=paid["terminal"])
+
+
+@pytest.mark.parametrize("size", [1e-250, 1e-310, 5e-324])
+@pytest.mark.parametrize("where", ["rewards", "terminal"])
+def test_rewards_whose_prices_would_overflow_are_refused(size: float, where: str):
+    paid = {"rewards": np.zeros((2, 1)), "terminal": np.zeros(2)}
+    paid[where][1] = -size
+    with pytest.raises(veil.InputError, match=r"'reward'.*smaller unit"):
+        veil.Model(np.full((2, 1, 2), 0.5), paid["rewards"], [1, 0], terminal_rewards=paid["terminal"])
+    paid[where][0] = 1.0  # beside a larger one it is only small
+    veil.Model(np.full((2, 1, 2), 0.5), paid["rewards"], [1, 0], terminal_rewards=paid["terminal"])
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "game"}, {"method": "primal-dual"}], ids=str)
+@pytest.mark.parametrize("share", ["50%", "100%"])
+def test_small_rewards_are_proven(options: dict[str, Any], share: str):
+    problem = paying(1e-240).replace(min_return=share)
+    options = options if "game" in options.values() else {"memory": "timed", "starts": 2, "iterations": 60} | options
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solution = veil.solve(problem, **options, certificate_time_limit=5)
+    assert solution.feasible
+    assert solution.certificate is not None
+    veil.verify(solution.certificate, problem, solution.policy)
 
 
 def test_large_rewards_give_the_answer_of_small_ones():

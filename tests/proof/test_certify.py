@@ -56,7 +56,7 @@ def test_a_policy_that_does_not_fit_is_refused():
     problem, _ = uniform("two-rooms")
     with pytest.raises(veil.InputError):
         certify(problem, veil.MarkovPolicy(np.full((2, 3), 1 / 3)), 0.0)
-    with pytest.raises(veil.InputError, match="policy is a str"):
+    with pytest.raises(veil.InputError, match="policy: it is a str"):
         certify(problem, cast(Any, "uniform"), 0.0)
 
 

@@ -74,6 +74,8 @@ def test_a_class_that_cannot_be_searched_is_listed_and_the_others_go_on():
 def test_time_is_shared():
     found = veil.compare(random_problem(0), memories=("markov", "timed"), time_limit=0.0)
     assert [row.status.name for row in found.rows] == ["NOT_SEARCHED", "NOT_SEARCHED"]
+    assert all(row.doubts for row in found.rows)
+    assert f"time-dependent policies: {found.rows[1].doubts[0]}" in found.summary()
 
 
 @pytest.mark.parametrize("memories", [(), ("markov", "clock"), ["markov"], "markov", (1, "markov")])

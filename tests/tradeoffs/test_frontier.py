@@ -151,6 +151,31 @@ def test_limits_are_honoured():
         assert point.expected_return >= point.threshold
 
 
+def test_a_short_time_is_shared_by_the_points_and_said():
+    """The first search does not take all of the time, and points whose searches had hardly begun are doubted."""
+    problem = random_problem(12).replace(horizon=40)
+    found = veil.frontier(problem, 4, evaluation="sampled", time_limit=6.0, progress=False)
+    assert len(found.points) == 4
+    assert found.status is veil.Status.TIME_LIMIT
+    hurried = veil.frontier(problem, 4, evaluation="sampled", time_limit=0.2, progress=False)
+    assert "raise time_limit" in hurried.doubts[0]
+    assert hurried.doubts[0] in hurried.summary()
+
+
+def test_points_that_the_time_cut_short_are_searched_again(tmp_path: Path):
+    problem = random_problem(12).replace(horizon=40)
+    few: dict[str, Any] = {"evaluation": "sampled", "checkpoint": tmp_path / "curve", "seed": 1}
+    few["thresholds"] = [share * veil.max_return(problem) for share in (0.5, 0.7, 0.9)]
+    cut = veil.frontier(problem, 3, time_limit=2.0, progress=False, **few)
+    reports: list[object] = []
+    more = veil.frontier(problem, 3, time_limit=5.0, progress=reports.append, **few)
+    assert reports
+    known = {point.threshold: point for point in cut.points}
+    assert set(known) <= {point.threshold for point in more.points}
+    for point in more.points:
+        assert point.threshold not in known or point.opacity.bits >= known[point.threshold].opacity.bits
+
+
 def test_an_interrupt_leaves_what_was_found():
     found = veil.frontier(tiny_problem(3), 8, starts=2, iterations=10, progress=Interrupting(45))
     assert found.status is veil.Status.INTERRUPTED

@@ -9,7 +9,7 @@ from ..tradeoffs.options import CompareOptions
 from .options import Further, with_options
 from .progress import QuietOption, reported
 from .shared import INTERRUPTED, SOLVED, JsonOption, ScenarioArgument, open_scenario, print_json, print_table, stop
-from .solve import endings_keep_the_best
+from .solve import doubted, endings_keep_the_best
 
 
 @with_options(CompareOptions)
@@ -33,7 +33,8 @@ def compare(
 
     Of the scenario's table [solve] it uses seed, time_limit and certificate.
 
-    Exit codes: 0 a table, 2 bad input, 3 infeasible, 130 interrupted (the classes so far are shown).
+    Exit codes: 0 a table, 2 bad input, 3 infeasible, 8 policies may be far from the best of their class, 130 interrupted (the
+    classes so far are shown).
 
     Example: veil compare patrol.toml --classes markov,timed --time-limit 60
     """
@@ -57,11 +58,12 @@ def compare(
                 for one in found.rows]  # fmt: skip
         print_table(["class", "bits", "return", "seconds", "status"], rows)
         print("\n".join(found.notes))
-    stop(INTERRUPTED if any(row.status.name == "INTERRUPTED" for row in found.rows) else SOLVED)
+    code = INTERRUPTED if any(row.status.name == "INTERRUPTED" for row in found.rows) else SOLVED
+    stop(doubted(code, [doubt for row in found.rows for doubt in row.doubts]))
 
 
 def _document(found: Any) -> dict[str, object]:
-    names = ("policy_class", "expected_return", "feasible", "seconds", "from_smaller_class")
+    names = ("policy_class", "expected_return", "feasible", "seconds", "from_smaller_class", "doubts")
     rows = [
         {name: getattr(row, name) for name in names}
         | {"opacity_bits": row.opacity.bits, "std_error": row.opacity.std_error, "status": row.status.name}

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -165,8 +165,12 @@ def default_folder(scenario: str) -> Path:
 
 def code_of_answer(solution: "Solution") -> int:
     """The exit code of an answer: that of its status, unless there are reasons to doubt an answer that was searched for."""
-    code = code_of_status(solution.status, solution.feasible)
-    return DOUBTED if code in (SOLVED, LIMIT) and solution.doubts else code
+    return doubted(code_of_status(solution.status, solution.feasible), solution.doubts)
+
+
+def doubted(code: int, doubts: Sequence[str]) -> int:
+    """The exit code of an answer with reasons to doubt it."""
+    return DOUBTED if code in (SOLVED, LIMIT) and doubts else code
 
 
 def code_of_status(status: "Status", feasible: bool = True) -> int:
@@ -211,7 +215,8 @@ def frontier(
     The time limit is for the whole curve; starts and iterations of the scenario's table [solve] are those of its first
     search. With --proof-time-limit an upper bound over all policies is proven at each point.
 
-    Exit codes: 0 the whole curve, 2 bad input, 4 the time limit was reached (the points found are kept), 130 interrupted.
+    Exit codes: 0 the whole curve, 2 bad input, 4 the time limit was reached (the points found are kept), 8 points may be far
+    from the best, 130 interrupted.
 
     Example: veil frontier patrol.toml --points 10 -o curve.csv
 
@@ -248,7 +253,9 @@ def frontier(
             names.append("proven at most")
             rows = [[*row, float(upper_text(one.upper_bits, 6))] for row, one in zip(rows, curve.points, strict=True)]
         print_table(names, rows)
-    stop(code_of_status(curve.status))
+        for doubt in curve.doubts:
+            print(doubt)
+    stop(doubted(code_of_status(curve.status), curve.doubts))
 
 
 def _csv(curve: "Frontier") -> str:

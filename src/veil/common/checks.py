@@ -98,14 +98,17 @@ def frozen(array: np.ndarray) -> np.ndarray:
     return result
 
 
+_NO_NUMBERS = {"c": "complex numbers", "S": "text", "U": "text", "m": "durations", "M": "dates"}  # by kind of dtype
+
+
 def as_floats(value: object, what: str, defects: Defects) -> np.ndarray | None:
     """A contiguous float64 copy of `value`, or None with the defect noted."""
     try:
         if np.ma.is_masked(value):
             raise TypeError("some entries are masked: fill them first, as in array.filled(0)")
         array = np.asarray(value)
-        if array.dtype.kind in "cSU":
-            raise TypeError("complex numbers" if array.dtype.kind == "c" else "text")
+        if array.dtype.kind in _NO_NUMBERS:
+            raise TypeError(_NO_NUMBERS[array.dtype.kind])
         return np.array(array, dtype=np.float64, order="C")
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor that requires a gradient
         defects.add(f"{what} is not an array of real numbers ({error}); give nested lists or a NumPy array of floats")
@@ -180,6 +183,11 @@ def distinct(names: Sequence[str]) -> list[str]:
         times = Counter(found)
         found = [name if times[name] == 1 else f"{name} [{place}]" for place, name in enumerate(found)]
     return found
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether a value is text that files can hold: no half of a character, such as `"\\ud800"`."""
+    return isinstance(value, str) and (value.isascii() or value.encode(errors="ignore").decode() == value)
 
 
 class Names(Sequence[str]):
@@ -265,7 +273,7 @@ class Names(Sequence[str]):
         if len(named) != self.size:
             defects.add(f"{len(named)} {self.kind} names given, expected {self.size}")
         for position, name in enumerate(named):
-            if not isinstance(name, str) or not name:
+            if not is_text(name) or not name:
                 defects.add(f"{self.kind} name {position} is {name!r}, expected a non-empty string")
         found = tuple(map(str, named))
         if len(set(found)) < len(found):

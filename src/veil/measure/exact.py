@@ -1,6 +1,7 @@
 """Exact opacity and its gradient: every possible observation sequence, once."""
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -76,8 +77,8 @@ class Budget:
             if not is_number(value):
                 defects.add(f"{name} is {value!r}, expected a number")
         defects.raise_if_any()
-        if not self.memory_bytes >= 2**20:
-            defects.add(f"memory_bytes is {self.memory_bytes!r}, expected at least 2**20")
+        if not 2**20 <= self.memory_bytes < math.inf:
+            defects.add(f"memory_bytes is {self.memory_bytes!r}, expected at least 2**20, and finite")
         if not self.time_limit > 0:
             defects.add(f"time_limit is {self.time_limit!r}, expected seconds above 0; math.inf for no limit")
         if not 0 <= self.merge_tolerance < 1:

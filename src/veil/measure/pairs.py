@@ -9,10 +9,12 @@ from ..policy.policy import Policy, check_call
 from ..problem.pairs import Pair
 from ..problem.problem import Problem
 from .evaluate import Method, opacity
+from .exact import Budget
 from .loss import loss
 from .result import Opacity
 
 _UNDECIDED = 2.0  # standard errors
+_EXPIRED = 1e-9  # seconds of a limit that is used up: an opacity then says so
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,9 +105,10 @@ def pair_values(
     **Raises:** `InputError` if the policy does not fit the problem; `TooLargeError`.
     """
     check_call(problem, policy)
+    Budget(time_limit=math.inf if time_limit is None else time_limit)  # which checks it, also if there are no pairs
     found, clock = list[PairValue](), Clock(time_limit)
     for pair in problem.pairs:
-        limit = None if time_limit is None else clock.left / (len(problem.pairs) - len(found))
+        limit = None if time_limit is None else max(clock.left, _EXPIRED) / (len(problem.pairs) - len(found))
         found.append(pair_value(problem, pair, policy, method, sequences=sequences, seed=seed, time_limit=limit))
     return tuple(found)
 

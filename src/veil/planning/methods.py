@@ -8,7 +8,9 @@ Another package adds a method by an entry point: a class that satisfies `Method`
 It is then chosen by `veil.solve(problem, "my-method")`, `method = "my-method"` in `[solve]`, or `--method my-method`.
 """
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ..common.errors import InputError
@@ -108,7 +110,7 @@ def check_options(options: SolveOptions) -> SolveOptions:
         wrong |= {name: f"{name}: {words}" for name, words in unsupported(options.method, given).items()}
     if wrong:
         raise InputError("solve", wrong.values())
-    return options
+    return replace(options, time_limit=None) if options.time_limit == math.inf else options
 
 
 def _kind(value: object) -> str:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 UNPROVEN = 5e-5
 """Bits below which a lower bound says nothing."""
+TOLD_BITS = 0.02
+"""Differences worth telling: answers within it of the best count as good in the benchmarks."""
 _FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun: the fewest that rounds of starts take
-_TOLD_BITS = 0.02  # differences worth telling: answers within it of the best count as good in the benchmarks
 _DOUBTED_BITS = 0.05  # by which an estimate has to be above an answer that is then doubted: more than sampling errors
 
 
@@ -61,7 +62,7 @@ def is_short(solution: "Solution", lower: float) -> bool:
     measured = {OWN: solution.opacity} | {one.name: one.opacity for one in solution.pairs}
     if lacks_clock(solution, solution.problem):
         return False
-    return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > _TOLD_BITS
+    return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > TOLD_BITS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,7 +178,7 @@ class Solution(Value):
             lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
         elif self.needs_observations and self.status is not Status.NOT_SEARCHED:
             lines.append("The agent must see the observations to play this policy.")
-        if len(self.basins) > 1 and self.basins[-1] >= 0 and self.basins[0] - self.basins[-1] >= _TOLD_BITS:
+        if len(self.basins) > 1 and self.basins[-1] >= 0 and self.basins[0] - self.basins[-1] >= TOLD_BITS:
             ends = f"{self.basins[-1]:.4g} to {self.basins[0]:.4g} bits"
             lines.append(
                 f"When the starts were last compared, they had reached {len(self.basins)} different policies, of {ends}."
@@ -191,8 +192,9 @@ class Solution(Value):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why the answer may be far from the best, and what would help: a sentence each, none if nothing is known."""
-        if not self.feasible:
+        """Why the answer may be far from the best, and what would help: a sentence each, none if nothing is known, or if it is
+        proven that no policy hides much more."""
+        if not self.feasible or self._is_proven_good:
             return ()
         found = list[str]()
         if self.status is Status.NOT_SEARCHED:
@@ -206,11 +208,12 @@ class Solution(Value):
             words = (
                 f", the last with a policy of about {last:.2g} bits that misses a constraint or was not measured yet"
             )
-            words = f"The search made only {self.iterations} iterations{words if ahead else ''}"
+            count = f"{self.iterations} iteration{'s' * (self.iterations != 1)}"
+            words = f"The search made only {count}{words if ahead else ''}"
             words += ", so that the answer may be far from the best"
             found.append(f"{words}: raise time_limit, shorten the horizon, or start from a known policy.")
         prior = self.opacity.prior_bits
-        if self.goal == "opaque" and self.hide == OWN and prior < _TOLD_BITS:
+        if self.goal == "opaque" and self.hide == OWN and prior < TOLD_BITS:
             amount = "" if prior < UNPROVEN else f" but for {prior:.2g} bits"
             words = f"Nothing to hide: under this policy the secret is certain{amount} before anything is observed"
             found.append(
@@ -225,10 +228,21 @@ class Solution(Value):
         return tuple(found)
 
     @property
+    def _is_proven_good(self) -> bool:
+        """Whether a certificate or a game bounds all policies close to the answer."""
+        if self.goal != "opaque" or self.objective != "entropy" or self.task:
+            return False
+        proven = [math.inf if self.certificate is None else self.certificate.upper, self.upper_bits]
+        return min(bits for bits in proven if not math.isnan(bits)) - self.least_bits <= TOLD_BITS
+
+    @property
     def has_hardly_begun(self) -> bool:
         """Whether the search was stopped so early that neither its answer nor its multipliers say anything about an optimum."""
-        stopped = self.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and self.iterations < _FEW_ITERATIONS
-        return self.status is Status.NOT_SEARCHED or (stopped and self.method != "game")
+        few = (
+            1 if self.method == "game" else _FEW_ITERATIONS
+        )  # an iteration of a game is a best response to the observer
+        stopped = self.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and self.iterations < few
+        return self.status is Status.NOT_SEARCHED or stopped
 
     @property
     def searched_class(self) -> str:

@@ -37,24 +37,25 @@ _SHARE_OF_RICHEST = 0.25  # of a time limit, for a search for a stationary polic
 def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
     """The table of largest return known for the class: by backward induction if it is time-dependent, else by a search.
 
-    Over many states the search would take longer than what comes after it: greedy tables are tried first, and it ends at
-    its share of the time, or well inside the threshold.
+    The search ends at its share of the time. Over many states greedy tables are tried first, and it ends well inside the
+    threshold; over few they serve if it had no time at all.
     """
     problem = space.problem
-    if space.stationary and space.hidden.num_states > _MANY_STATES:
-        wanted = threshold(problem)
+    if not space.stationary:
+        return space.table_of(TimedPolicy(greedy_table(problem)))
+    best, wanted, enough = (-np.inf, None), threshold(problem), np.inf
+    if space.hidden.num_states > _MANY_STATES:
         enough = -np.inf if wanted is None else (wanted + max_return(problem)) / 2
-        best = max(_greedy_returns(space, enough), key=lambda found: found[0], default=(-np.inf, None))
-        if best[1] is None or best[0] < enough:
-            part = clock.share(_SHARE_OF_RICHEST) if np.isfinite(clock.time_limit) else clock
-            found = best_stationary_return(problem, enough=enough, clock=part)
-            # The one found first: without time for its return it counts as -inf, like none.
-            best = max((found[0], space.table_of(MarkovPolicy(found[1]))), best, key=lambda found: found[0])
-        assert best[1] is not None
-        return best[1]
-    if space.stationary:
-        return space.table_of(MarkovPolicy(best_stationary_return(problem)[1]))
-    return space.table_of(TimedPolicy(greedy_table(problem)))
+        best = max(_greedy_returns(space, enough), key=lambda found: found[0], default=best)
+    if best[1] is None or best[0] < enough:
+        part = clock.share(_SHARE_OF_RICHEST) if np.isfinite(clock.time_limit) else clock
+        found = best_stationary_return(problem, enough=enough, clock=part)
+        if found[0] == best[0] == -np.inf:
+            best = max(_greedy_returns(space, enough), key=lambda found: found[0], default=best)
+        # The one found first: without time for its return it counts as -inf, like none.
+        best = max((found[0], space.table_of(MarkovPolicy(found[1]))), best, key=lambda found: found[0])
+    assert best[1] is not None
+    return best[1]
 
 
 def _greedy_returns(space: Space, enough: float) -> Iterator[tuple[float, Float[np.ndarray, "1 C A"]]]:

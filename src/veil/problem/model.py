@@ -44,6 +44,7 @@ FIRST_REWARD = "reward"
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
 _LARGEST_REWARD = 2.0**900  # as in certificates: sums over any horizon stay finite
+_SMALLEST_UNIT = 2.0**-800  # prices, in bits for a unit of reward, stay below the largest number in certificates
 
 
 class Model(Value):
@@ -244,14 +245,17 @@ class Model(Value):
             elif name not in given:
                 known = ", ".join(map(repr, given))
                 defects.add(f"terminal rewards of {name!r}: the rewards are {known}", "terminal_rewards")
-        return MappingProxyType(
-            {
-                name: Reward(
-                    self._check_rewards(one, defects), self._check_terminal(cast("ByState", ends.get(name)), defects)
-                )
-                for name, one in given.items()
-            }
-        )
+        found = {
+            name: Reward(
+                self._check_rewards(one, defects), self._check_terminal(cast("ByState", ends.get(name)), defects)
+            )
+            for name, one in given.items()
+        }
+        for name, one in found.items():
+            if 0 < one.largest < _SMALLEST_UNIT:
+                wanted = f"expected 0 or at least {_SMALLEST_UNIT:.2g}: use a smaller unit"
+                defects.add(f"the largest entry of {name!r} is {one.largest:.3g} in size, {wanted}", "rewards")
+        return MappingProxyType(found)
 
     def _check_rewards(self, rewards: ArrayLike, defects: Defects) -> np.ndarray:
         array = as_floats(rewards, "rewards", defects)
@@ -307,6 +311,11 @@ class Reward:
 
     paid: Float[np.ndarray, "S A"]
     terminal: Float[np.ndarray, " S"]
+
+    @property
+    def largest(self) -> float:
+        """The size of its largest entry."""
+        return max(float(np.abs(one).max(initial=0.0)) for one in (self.paid, self.terminal))
 
 
 def by_name(given: Any, first: str = FIRST_REWARD) -> dict[str, Any]:

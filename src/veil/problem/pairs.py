@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.checks import Defects, as_tuple, is_number
+from ..common.checks import Defects, as_tuple, is_number, is_text
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
@@ -61,7 +61,7 @@ class Pair(Value):
 
     def __post_init__(self) -> None:
         defects = Defects("pair")
-        if not isinstance(self.name, str) or not self.name or not _is_plain(self.name):
+        if not is_text(self.name) or not self.name or not _is_plain(self.name):
             defects.add(f"name is {self.name!r}, expected a text without parentheses and commas", "name")
         elif self.name == OWN:
             defects.add(f"name is {OWN!r}, which means the problem's own pair: use another one", "name")

@@ -12,7 +12,7 @@ from typing import Literal, TypedDict, Unpack, cast
 import numpy as np
 from jaxtyping import Int
 
-from ..common.checks import Defects
+from ..common.checks import Defects, is_text
 from ..common.errors import InputError
 from ..common.memo import memo
 from ..common.suggest import suggestion
@@ -104,6 +104,8 @@ class Problem(Value):
     ):
         self.name = name
         defects = Defects(f"problem {name!r}" if name != "problem" else name)
+        if not is_text(name):
+            defects.add(f"name is {name!r}, expected a text", "name")
         self.models: tuple[Model, ...] = _check_models(model, defects)
         self.observer = observer
         self.secret = secret
@@ -458,6 +460,9 @@ class Problem(Value):
         table = secret.resolve(
             self.models, self.horizon, defects.under("secret", where=f"secret {type(secret).__name__}")
         )
+        for value in () if table is None else table.value_names:
+            if not is_text(value):
+                defects.add(f"a value of the secret is called {value!r}, expected a text", "secret")
         if table is None or own is None:
             return table
         if table.weights is None:

@@ -61,6 +61,11 @@ class Certificate(Claim, Value):
         return f"Certificate({self.goal}: {lower_text(self.lower)} to {upper_text(self.upper)} bits{met})"
 
     @property
+    def task(self) -> str:
+        """The sum of quantities that counts beside the bits, as for `veil.solve`; empty where there is none."""
+        return " + ".join(f"{one.factor!r}*{one.name}" for one in self.quantities if one.factor).replace("+ -", "- ")
+
+    @property
     def hidden_bits(self) -> tuple[float, float]:
         """The fewest bits that the policy hides in a hidden channel: proven, and with confidence; 0 with goal
         "transparent"."""

@@ -17,7 +17,7 @@ from ..engine.feasibility import check_constraints
 from ..game.bounds import Bounds as GameBounds
 from ..game.pairs import DEFAULT_MEMORY
 from ..game.responses import Task
-from ..policy.policy import Policy
+from ..policy.policy import Policy, check_call
 from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
 from ..problem.terms import hidden_terms, terms_of, with_task
@@ -125,7 +125,7 @@ def prove(
     **Arguments:** `beliefs`: with goal "transparent" the witness of a lower bound over all policies, whose number is found
     here.
     """
-    _check(policy, problem, goal, time_limit, gap)
+    _check(policy, problem, goal, time_limit, gap, memory_bytes)
     clock = Clock(_SECONDS if time_limit is None else float(time_limit))
     problem, terms = _counted(problem, task, goal)
     names = [one.name for one in problem.channels]
@@ -358,7 +358,10 @@ def _proof_reports(line: Clock, time_limit: float) -> Callable[[Progress], None]
     return report
 
 
-def _check(policy: Policy, problem: Problem, goal: str, time_limit: float | None, gap: float) -> None:
+def _check(
+    policy: Policy, problem: Problem, goal: str, time_limit: float | None, gap: float, memory_bytes: float
+) -> None:
+    check_call(problem, policy)
     defects = Defects("certify")
     if goal not in ("opaque", "transparent"):
         defects.add(f"goal is {goal!r}, expected 'opaque' or 'transparent'")
@@ -366,8 +369,8 @@ def _check(policy: Policy, problem: Problem, goal: str, time_limit: float | None
         defects.add(f"time_limit is {time_limit!r}, expected seconds, 0 or more")
     if not (is_number(gap) and gap >= 0):
         defects.add(f"gap is {gap!r}, expected bits, 0 or more")
-    if not isinstance(policy, Policy):
-        defects.add(f"policy is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)")
+    if not (is_number(memory_bytes) and memory_bytes >= 0):
+        defects.add(f"memory_bytes is {memory_bytes!r}, expected a number, 0 or more")
     defects.raise_if_any()
     policy.check(problem)
 

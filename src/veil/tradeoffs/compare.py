@@ -13,7 +13,7 @@ from ..common.text import in_parentheses
 from ..common.values import Value
 from ..measure.result import Opacity
 from ..planning.closing import AFTER_SECONDS
-from ..planning.solution import Solution, Status
+from ..planning.solution import TOLD_BITS, Solution, Status
 from ..planning.solve import solve
 from ..policy.memories import Memory, StateMemory
 from ..policy.policy import Policy
@@ -30,7 +30,8 @@ class ComparedClass(Value):
     """The best policy known of one class.
 
     **Attributes:** `policy_class`, in words; `policy`, `opacity`, `expected_return`, `feasible`, `status`; `seconds` of its
-    search; `from_smaller_class`: whether its own search found nothing better than the policy of a class that it contains.
+    search; `from_smaller_class`: whether its own search found nothing better than the policy of a class that it contains;
+    `doubts`: why the policy may be far from the best of the class, and what would help, a sentence each.
     """
 
     policy_class: str
@@ -41,6 +42,7 @@ class ComparedClass(Value):
     status: Status
     seconds: float
     from_smaller_class: bool = False
+    doubts: tuple[str, ...] = ()
 
     @property
     def ending(self) -> str:
@@ -75,8 +77,8 @@ class Comparison(Value):
 
     @property
     def notes(self) -> list[str]:
-        """The proven bound, and the classes that were not searched, a sentence each."""
-        lines = list[str]()
+        """The doubts about rows, the proven bound, and the classes that were not searched, a sentence each."""
+        lines = [f"{row.policy_class}: {doubt}" for row in self.rows for doubt in row.doubts]
         if math.isfinite(self.upper_bits):
             words = f"{upper_text(self.upper_bits, 6)} bits{in_parentheses(self.trivial)}"
             lines.append(f"Proven upper bound over all policies: {words}.")
@@ -122,13 +124,14 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
         )
         row = ComparedClass(
             found.policy_class, found.policy, found.opacity, found.expected_return, found.feasible, found.status,
-            found.seconds,
+            found.seconds, doubts=found.doubts,
         )  # fmt: skip
         rows.append(_at_least(row, best) if best is not None and has_best else row)
         if found.status is Status.INTERRUPTED:
             break
     if options.certificate and not any(row.status is Status.INTERRUPTED for row in rows):
         upper = min(upper, _proven(problem, rows, AFTER_SECONDS if math.isinf(clock.left) else clock.left))
+    rows = [replace(row, doubts=()) if upper - row.opacity.bits <= TOLD_BITS else row for row in rows]
     return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent, trivial_bound(problem, upper))
 
 
@@ -149,8 +152,8 @@ def _at_least(row: ComparedClass, best: ComparedClass) -> ComparedClass:
     """The row, with the policy of a smaller class where that hides more."""
     if row.feasible and row.opacity.bits >= best.opacity.bits:
         return row
-    named = {"policy_class": row.policy_class, "status": row.status, "seconds": row.seconds}
-    return replace(best, **named, from_smaller_class=True)
+    own: dict[str, Any] = {name: getattr(row, name) for name in ("policy_class", "status", "seconds", "doubts")}
+    return replace(best, **own, from_smaller_class=True)
 
 
 def _proven(problem: Problem, rows: list[ComparedClass], seconds: float) -> float:

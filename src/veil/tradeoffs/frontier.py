@@ -35,6 +35,9 @@ POINT = "point"
 # A point is begun from its neighbours, so it needs fewer starts and iterations than a search from nothing.
 _STARTS, _ITERATIONS = 5, 240
 
+_FIRST = 3.0  # the share of the first search in the time, in those of the others
+_LEAST_SECONDS = 0.25  # that a search is given, if there are so many left
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frontier(Value):
@@ -42,7 +45,8 @@ class Frontier(Value):
 
     Each point is a policy, so the curve is attained; with `proof_seconds` points have upper bounds over all policies too.
     `status` is that of the sweep: points that a limit cut off are missing. `along` is the name of the bounded quantity, and
-    `relation` says whether it must be at least (`"≥"`) or at most (`"≤"`) the threshold.
+    `relation` says whether it must be at least (`"≥"`) or at most (`"≤"`) the threshold. `doubts`: why points may be far from
+    the best, and what would help, a sentence each.
     """
 
     points: tuple[FrontierPoint, ...]
@@ -51,6 +55,7 @@ class Frontier(Value):
     seconds: float
     along: str = RETURN
     relation: str = "≥"
+    doubts: tuple[str, ...] = ()
 
     @property
     def returns(self) -> Float[np.ndarray, " k"]:
@@ -90,7 +95,7 @@ class Frontier(Value):
                 f"{point.threshold:12.6g} {point.value:{width}.6g} {point.opacity.bits:8.4f} {point.price_bits:12.4g}"
             )
             lines.append(line + f" {upper_text(point.upper_bits):>8}" * proven)
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.doubts])
 
 
 @takes(FrontierOptions)
@@ -108,9 +113,9 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     With `thresholds` the points are those, the freest first, which is also the first search.
 
     The bound that the problem has for the moved constraint is not used; all others hold at every point. `starts` and
-    `iterations` are those of the first search, `time_limit` is for the whole curve; points that a limit cuts off are missing.
-    With `checkpoint` the points are kept in a file, and a call with the same problem, options and file searches those that are
-    missing.
+    `iterations` are those of the first search. `time_limit` is for the whole curve: each search has its share of what is left,
+    and points for which none is left are missing. With `checkpoint` the points are kept in a file, and a call with the same
+    problem, options and file searches those that are missing or that the time limit cut short.
 
     With `proof_seconds` each point is given the upper bound of a certificate, over all policies that meet its threshold. What
     is proven for a freer threshold holds for a stricter one, so the bounds do not increase along the curve.
@@ -135,10 +140,12 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     moved = MovedBound.named(problem, options.along)
     with team_of(options.workers) as team:
         sweep = _Sweep(moved, replace(SolveOptions(method="ascent", **common), workers=team), clock)
-        found = sweep.run(options.points, options.thresholds, _file_of(options, moved, sweep.space))
+        found = sweep.run(
+            options.points, options.thresholds, options.proof_seconds, _file_of(options, moved, sweep.space)
+        )
         found = sweep.bounded(found, options.proof_seconds)
     relation = "≥" if moved.sign > 0 else "≤"
-    return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent, moved.name, relation)
+    return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent, moved.name, relation, sweep.doubts)
 
 
 def _file_of(options: FrontierOptions, moved: MovedBound, space: Space) -> CurveFile | None:
@@ -165,11 +172,22 @@ class _Sweep:
         self.status = Status.CONVERGED
         space = self.space = make_space(moved.problem, options.memory)
         self.policy_class = space.describe
-        self._strictest, self._last = moved.strictest(space, clock)
-        self._richest = space.policy(richest_table(space))
+        richest = richest_table(space, clock)
+        self._richest = space.policy(richest)
+        self._strictest, self._last = moved.strictest(space, richest, clock)
+        self._hurried = dict[int, bool]()  # whether no search of a point got far
 
-    def run(self, count: int, given: Sequence[float] | None, file: CurveFile | None) -> list[FrontierPoint]:
-        """The points that the time allows, the freest first; those in the file are not searched again."""
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why points may be far from the best, and what would help."""
+        hurried = sum(self._hurried.values())
+        words = f"The searches of {hurried} of {len(self._hurried)} points had hardly begun at the time limit"
+        return (f"{words}, so that these may be far from the best: raise time_limit.",) if hurried else ()
+
+    def run(
+        self, count: int, given: Sequence[float] | None, proof_seconds: float, file: CurveFile | None
+    ) -> list[FrontierPoint]:
+        """The points that the time allows, the freest first; those that a search in the file settled are not searched again."""
         wanted = None if given is None else np.unique(np.asarray(given, dtype=float))[:: int(self._moved.sign)]
         count = count if wanted is None else len(wanted)
         done, found, spent = (0, {}, 0.0) if file is None else file.read()
@@ -178,10 +196,11 @@ class _Sweep:
         if thresholds is None and 0 in found:
             thresholds = self._spaced(found[0].value, count)
         order = (*range(count), *range(count - 2, 0, -1))
+        settled = True  # whether all searches so far ended by themselves
         for number, index in enumerate(order):
             if number < done and thresholds is not None:
                 continue
-            solution = self._search(*self._asked(index, found, thresholds))
+            solution = self._search(*self._asked(index, found, thresholds), self._seconds(number, order, proof_seconds))
             if solution is None:
                 break
             value, price = self._moved.measured(solution)
@@ -197,8 +216,11 @@ class _Sweep:
             if solution.status is Status.INTERRUPTED:
                 self.status = Status.INTERRUPTED
                 break
-            if file is not None and solution.status is not Status.TIME_LIMIT:
-                file.write(number + 1, found, self._clock.spent)
+            self._hurried[index] = self._hurried.get(index, True) and solution.has_hardly_begun
+            settled = settled and solution.status not in (Status.TIME_LIMIT, Status.NOT_SEARCHED)
+            done = number + 1 if settled else done
+            if file is not None:
+                file.write(done, found, self._clock.spent)
         last, sign = self._strictest, self._moved.sign
         return [] if thresholds is None else list(_cleaned(found, thresholds, sign * thresholds >= sign * last))
 
@@ -244,17 +266,24 @@ class _Sweep:
         neighbour = found.get(index - 1) if index not in found else found.get(index + 1)
         return threshold, self._richest if neighbour is None else neighbour.policy
 
-    def _search(self, threshold: float | None, start: Policy | None) -> Solution | None:
+    def _seconds(self, number: int, order: Sequence[int], proof_seconds: float) -> float | None:
+        """The time of a search: its share of what is left, less up to half of it for the proofs; None if it has no limit."""
         left = self._clock.left
-        if left <= 0:
+        if math.isinf(left):
+            return None
+        proofs = min(left / 2, proof_seconds * len(set(order)))
+        weights = [1.0 if place else _FIRST for place in range(number, len(order))]
+        return min(left, max(_LEAST_SECONDS, (left - proofs) * weights[0] / sum(weights)))
+
+    def _search(self, threshold: float | None, start: Policy | None, limit: float | None) -> Solution | None:
+        if limit is not None and limit <= 0:
             self.status = Status.TIME_LIMIT
             return None
-        limit = None if math.isinf(left) else left
         options = replace(self._options, time_limit=limit)
         if start is not None:
             options = replace(options, start=start, starts=_STARTS, iterations=_ITERATIONS)
         solution = search(self._moved.at(threshold), options, make_ascent)
-        if solution.status is Status.TIME_LIMIT:
+        if solution.status in (Status.TIME_LIMIT, Status.NOT_SEARCHED):
             self.status = Status.TIME_LIMIT
         return solution
 

@@ -38,7 +38,7 @@ class FrontierPoint(Value):
 
 
 class CurveFile:
-    """Writes the points after each search that was not cut off, and reads them back.
+    """Writes the points after each search, and reads them back.
 
     **Arguments:** `path`; `identity`: what a curve must have in common with the one in the file.
 
@@ -50,7 +50,7 @@ class CurveFile:
         self._file, self._path = Checkpoint(path, identity, 0.0), Path(path)
 
     def read(self) -> tuple[int, dict[int, FrontierPoint], float]:
-        """The number of searches that were made, the best answer of each point, the seconds spent; none without a file."""
+        """How many searches need not be made again, the best answer of each point, the seconds spent; none without a file."""
         if not self._path.exists():
             return 0, {}, 0.0
         arrays, seconds, _ = read_checkpoint(self._path, self._identity)

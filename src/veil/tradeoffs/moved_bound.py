@@ -4,6 +4,9 @@ import contextlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+from jaxtyping import Float
+
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError
 from ..common.suggest import suggestion
@@ -15,7 +18,6 @@ from ..planning.options import SolveOptions
 from ..planning.policy_class import Space, make_space
 from ..planning.search import run, with_safe
 from ..planning.solution import Solution
-from ..planning.starts import richest_table
 from ..planning.table_methods import make_ascent
 from ..policy.policy import Policy
 from ..problem.constraints import Bound
@@ -102,26 +104,28 @@ class MovedBound:
         """The problem without the bound."""
         return self.at(None)
 
-    def strictest(self, space: Space, clock: Clock) -> tuple[float, Policy | None]:
+    def strictest(self, space: Space, richest: Float[np.ndarray, "T C A"], clock: Clock) -> tuple[float, Policy | None]:
         """The strictest bound that policies of the class are found to meet along with the others, and one that meets it.
 
         Where the class is all policies, or where no time is left, the bound of all policies and None.
+
+        **Arguments:** `richest`: the table of largest return known for the class.
         """
         if self.is_threshold and not self.problem.others:
-            return self._largest_return(space), None
+            return self._largest_return(space, richest), None
         free, one = self.free, self.bound
         moved = target(free, replace(one, bound=0.0), is_threshold=self.is_threshold)
         bound = strictest_bound(free, moved, targets(free))
         if self.is_threshold:
-            bound = min(bound, self._largest_return(space))
+            bound = min(bound, self._largest_return(space, richest))
         terms = ((one.sign, one.quantity),)
         found = None if space.memory == "timed" and free.knows_all else _largest(free, space, terms, clock)
         if found is None:
             return bound, None
         return self.sign * min(self.sign * bound, found[0] - _MARGIN * max(1.0, abs(found[0]))), found[1]
 
-    def _largest_return(self, space: Space) -> float:
-        hidden, table = space.hidden, richest_table(space)[None]
+    def _largest_return(self, space: Space, richest: Float[np.ndarray, "T C A"]) -> float:
+        hidden, table = space.hidden, richest[None]
         values = expected_sums(hidden, table, hidden.paid[:1], stationary=space.stationary)
         return float(values[0, 0]) - return_rounding(self.problem)  # so that it can be asked for
 

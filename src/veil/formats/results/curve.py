@@ -41,6 +41,7 @@ class FrontierDocument(Part):
     seconds: Number = Field(description="How long it took.")
     points_wanted: int = Field(description="How many points were asked for.")
     points: list[PointPart] = Field(description="The points that were found.")
+    doubts: list[str] = Field([], description="Why points may be far from the best, and what would help.")
 
 
 def frontier_schema() -> JsonSchemaValue:
