@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import veil
-from veil.planning.best_returns import best_stationary_return
+from veil.planning.safe_tables import best_stationary_return
 from veil.proof.feasibility import reaches_threshold
 
 FEW: Any = {"certificate": False, "progress": False}

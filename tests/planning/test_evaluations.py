@@ -13,7 +13,7 @@ from veil.planning.channels import Asked, make_backend
 from veil.planning.objective import Channels, make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
-from veil.planning.starts import richest_table
+from veil.planning.safe_tables import richest_table
 from veil.planning.table_methods import make_ascent
 
 

@@ -21,26 +21,21 @@ from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
 from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear, seconds_of_policy
 from .iteration import Iteration, S, SearchState
-from .mixtures import mixture_gain
+from .mixing import mixture_gain
 from .objective import Objective, start_points
 from .options import SolveOptions
+from .plan import SHARE
 from .policy_class import Space, make_space
 from .ranking import basins
-from .second_order import GAP_BITS
+from .safe_tables import richest_table
+from .second_order import GAP_BITS, TOLERANCE_BITS
 from .solution import History, Solution, Status
-from .starts import richest_table
 from .values import Values
 
-# The first-order gain below which an answer is called converged, in bits.
-TOLERANCE_BITS = 1e-3
-# Of a time limit this many times what one return takes is kept for the answer, but no more than this share of what is left:
-# to estimate and check it (measured: 13 returns), and to make the last table feasible.
-_RETURNS_OF_ANSWER, _SHARE_OF_ANSWER = 18, 0.5
-
-_SHARE_OF_MIXTURE = 0.2  # of the time for the answer, to compare it with mixtures
-
-# Gains closer than this to their lower bound are the least, by the tolerance of the solver of linear programs.
-_SOLVED = 1e-8
+# Of a time limit this many times what one return takes is kept for the answer, but no more than half of what is left: to
+# estimate and check it (measured: 13 returns), and to make the last table feasible.
+_RETURNS_OF_ANSWER = 18
+_SOLVED = float(np.finfo(float).eps ** 0.5)  # relative distance from the least gain, at which it is known
 
 
 def make_answer(
@@ -60,7 +55,7 @@ def make_answer(
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
-    mixing = closing.share(_SHARE_OF_MIXTURE).silent()
+    mixing = closing.share(SHARE).silent()
     return as_solution(
         objective,
         table,
@@ -266,7 +261,7 @@ def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock
     measured = Clock()
     objective.returns_by_start(safe)
     wanted = _RETURNS_OF_ANSWER * measured.spent + seconds_of_policy(objective.space)
-    return min(wanted, _SHARE_OF_ANSWER * clock.left)
+    return min(wanted, clock.left / 2)
 
 
 def _closing_clock(status: Status, clock: Clock) -> Clock:

@@ -138,7 +138,7 @@ def sampled_answer(
     if counted_seconds(space, chain, seconds) <= min(AFTER_SECONDS, 0.5 * seconds):
         return opacity(space.problem, space.policy(table), "exact")
     if space.hidden.each is not None or space.hidden.path is not None:
-        given = {"sequences": sequences, "seed": seed + 1, "time_limit": max(CLOSING_SECONDS, 0.8 * seconds)}
+        given = {"sequences": sequences, "seed": seed + 1, "time_limit": max(CLOSING_SECONDS, seconds)}
         return opacity(space.problem, space.policy(table), "sampled", **given)
     lane = LANE if space.on_device is None else space.on_device.chunk
     found = in_lanes(

@@ -38,10 +38,11 @@ from ..problem.return_rounding import return_rounding
 from ..problem.terms import hidden_terms, terms_of
 from ..problem.trivial import trivial_bound
 from ..proof.feasibility import meets_constraints, stated_return
-from .best_returns import greedy_table
 from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, options_of
 from .options import SolveOptions
+from .plan import SHARE_AFTER
+from .safe_tables import greedy_table
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -53,11 +54,9 @@ _STATUS = {
 _TREE = "all policies that remember the start and every event"
 _PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
-_LEAST_ASCENT_SHARE = 0.05  # of the time limit, for a search that is worth beginning
-_ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
-# Bytes of a game for each second of the limit, and at least: a larger one leaves no time to play it, to measure its policy
-# and to prove it. Of several pairs it has a quarter: their policy is measured and proven in each.
-_BYTES_A_SECOND, _LEAST_BYTES = 2**24, 2**28
+# Bytes of a game for each second of the limit: a larger one leaves no time to play it, to measure its policy and to prove it.
+# Of several pairs it has a quarter: their policy is measured and proven in each.
+_BYTES_A_SECOND = 2**24
 REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 
 
@@ -79,7 +78,7 @@ class GameMethod:
         """
         limit, clock = options.time_limit, Clock(options.time_limit)
         hide, task = hidden_names(problem.pairs, options.hide), _linear_task(problem, options.task)
-        seconds = None if limit is None else (1 - _ASCENT_SHARE) * limit
+        seconds = None if limit is None else (1 - SHARE_AFTER) * limit
         played = Clock(seconds, iterations=options.iterations, progress=options.progress)
         try:
             found = search_game(problem, hide, task, gap=options.gap, clock=played)
@@ -90,11 +89,11 @@ class GameMethod:
         proven = limit is None and found.status is Status.CONVERGED and found.proof is not None
         if proven or found.status is Status.INTERRUPTED:
             return found
-        seconds = min(_ASCENT_SHARE * (LONG_SECONDS if limit is None else limit), clock.left)
+        seconds = min(SHARE_AFTER * (LONG_SECONDS if limit is None else limit), clock.left)
         if limit is not None and found.status is not Status.CONVERGED:
             seconds = clock.left
-        if limit is not None and found.feasible and seconds < _LEAST_ASCENT_SHARE * limit:
-            return found  # a search that ends at once finds nothing, and takes longer than that
+        if limit is not None and found.feasible and seconds < SHARE_AFTER * SHARE_AFTER * limit:
+            return found  # less than a quarter of its share is left: it would find nothing, and take longer than that
         try:
             other = _timed(problem, options, seconds)
         except KeyboardInterrupt:
@@ -359,8 +358,8 @@ def _aimed_return(problem: Problem) -> float | None:
 
 def _game_bytes(clock: Clock, num_pairs: int) -> int:
     """The memory of a game."""
-    wanted = max(_LEAST_BYTES, _BYTES_A_SECOND * clock.left)
-    return int(min(DEFAULT_MEMORY, wanted) / (1 if num_pairs == 1 else 4))
+    wanted = min(DEFAULT_MEMORY, _BYTES_A_SECOND * max(AFTER_SECONDS, clock.left))
+    return int(wanted / (1 if num_pairs == 1 else 4))
 
 
 def _watching(problem: Problem, policy: HistoryPolicy, name: str) -> HistoryPolicy:

@@ -18,7 +18,7 @@ from ..common.workers import ALONE, Team
 from ..engine.feasibility import Target, other_targets, quantity_range
 from ..engine.return_range import return_extremes, threshold
 from ..problem.return_rounding import return_rounding
-from .backend import Backend, Draw, Estimate, Sum, Tables, array_module, evaluated, samples_of
+from .backend import LEAST_SECONDS, Backend, Draw, Estimate, Sum, Tables, array_module, evaluated, samples_of
 from .policy_class import Space
 from .values import Values
 
@@ -155,7 +155,7 @@ class Objective:
     @property
     def cost_seconds(self) -> float:
         """The forecast of one evaluation."""
-        return sum(one.cost_seconds for one in self.channels.used) or 1e-3
+        return max(LEAST_SECONDS, sum(one.cost_seconds for one in self.channels.used))
 
     @property
     def has_terms(self) -> bool:

@@ -15,12 +15,8 @@ from .objective import Objective
 from .parameters import TableParameters
 from .ranking import worth
 from .schedule import Schedule
-from .second_order import Polish, begin_polish, polished
+from .second_order import STILL, TOLERANCE_BITS, Polish, begin_polish, polished
 from .values import Values
-
-# Bits of the best first-order change, at which those that settle are compared: they gain about as much after that.
-_SETTLED_GAP = 1e-3
-_AT_MOST = 1e-9  # bits from the most that can be hidden, at which a search on exact values ends
 
 
 class OnExactValues:
@@ -106,7 +102,7 @@ class OnExactValues:
         after = Polish.of(state.polish)
         if state.phase == LAST:
             return replace(state, phase=DONE) if after.done or after.inside >= self.schedule.last else state
-        if not after.done and after.gap > _SETTLED_GAP and after.inside < self.schedule.settle:
+        if not after.done and after.gap > TOLERANCE_BITS and after.inside < self.schedule.settle:
             return state
         if state.leader + 1 < len(state.theta[0]):
             return self._with_polish(replace(state, leader=state.leader + 1), SETTLE)
@@ -126,7 +122,7 @@ class OnExactValues:
 
     def is_done(self, state: AscentState) -> bool:
         """Whether all iterations were made, or nothing better can be found."""
-        return state.phase == DONE or near_most(self.objective, state, _AT_MOST)
+        return state.phase == DONE or near_most(self.objective, state, STILL)
 
     def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""

@@ -26,8 +26,8 @@ from .iteration import SearchState
 from .mixing import mixed_until
 from .objective import Objective
 from .options import Optimizer, SolveOptions
-from .parameters import logits
-from .plan import SHARE_OF_SMALLER
+from .parameters import NOISE, logits
+from .plan import SHARE
 from .soft_starts import soft_starts
 from .values import Values
 
@@ -114,8 +114,8 @@ class PrimalDual:
             return logits(space, space.table_of(options.start))
         if self._only_samples:
             with suppress(OutOfTime):
-                return logits(space, next(soft_starts(self.objective, self.objective.clock.share(SHARE_OF_SMALLER))))
-        return 0.01 * np.random.default_rng(options.seed).normal(size=space.shape)
+                return logits(space, next(soft_starts(self.objective, self.objective.clock.share(SHARE))))
+        return NOISE * np.random.default_rng(options.seed).normal(size=space.shape)
 
     def is_done(self, state: PrimalDualState) -> bool:
         """Whether all iterations were made."""
@@ -267,9 +267,9 @@ class _Optax:
             return theta + np.asarray(updates), self._leaves(state)
 
     def describe(self) -> str:
-        """What tells it from others: the form of its state, and a hash of its first three steps on a fixed gradient."""
+        """What tells it from others: the form of its state, and a hash of its first three steps on fixed gradients."""
         theta, leaves = np.zeros(4), self.begin(np.zeros(4))
-        for slope in np.array([[1.0, -2.0, 0.5, 3.0], [0.1, 4.0, -1.0, 2.0], [-1.0, 1.0, 0.25, 0.0]]):
+        for slope in np.random.default_rng(0).normal(size=(3, 4)):
             theta, leaves = self.step(theta, slope, leaves)
         return f"{self._structure}, steps {hashlib.sha256(theta.tobytes()).hexdigest()[:16]}"
 

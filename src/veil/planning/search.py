@@ -23,21 +23,17 @@ from .answer import answer_seconds, best_candidate, in_class, is_feasible, make_
 from .checkpoint import Checkpoint, read_checkpoint
 from .closing import CLOSING_SECONDS, Bits, num_closing_sequences
 from .device_layout import memory_errors
-from .feasible_start import feasible_table
 from .game_starts import play_games
 from .iteration import Iteration, S, SavedState, SearchState
 from .methods import METHODS
 from .objective import Objective
 from .options import SolveOptions
-from .plan import SHARE_OF_SMALLER, Plan, class_seconds, planned
+from .plan import SHARE, Plan, class_seconds, planned
 from .policy_class import Space, make_space, memory_words
 from .primal_dual import describe_optimizer
+from .safe_tables import safe_table
 from .solution import Solution, Status
-from .starts import richest_table
 
-_SHARE_OF_GAMES = 0.2  # of the time, for the convex games whose policies all classes begin from
-_LEAST_CLOSING = 0.2  # seconds in which the last policy of a search may be made feasible
-_SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
 
 T = TypeVar("T")
@@ -94,7 +90,7 @@ def _searched(
     """The answer of the classes one after the other, from where a checkpoint left off."""
     problem, played = space.problem, False
     if problem.horizon == 0 and problem.return_over != "infinite":  # there is nothing to decide
-        objective, safe = with_safe(objectives[-1], clock)
+        objective, safe = safe_table(objectives[-1], clock)
         return unsearched(objective, safe, options, clock, Status.CONVERGED)
     while True:
         last = before.number == len(objectives) - 1
@@ -105,9 +101,9 @@ def _searched(
             start=records.start(before),
             time_limit=class_seconds(options, last=last),
         )
-        objective, safe = with_safe(objectives[before.number], own)
+        objective, safe = safe_table(objectives[before.number], own)
         if options.method == "ascent" and objective.is_sampled and not played:
-            played = play_games(objective, clock.share(_SHARE_OF_GAMES))  # the starts of all classes
+            played = play_games(objective, clock.share(SHARE))  # the starts of all classes
             own = clock if last else _part_of(clock)
         if own.left > 0 and _is_hopeless(objective, safe):
             if last:
@@ -116,7 +112,7 @@ def _searched(
             continue
         reserved = answer_seconds(objective, safe, clock)
         ending = own.earlier(reserved) if last else own
-        limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, _LEAST_CLOSING))
+        limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, SHARE * CLOSING_SECONDS))
         method, state, status = run(make, limited, safe, part, partial(records.write, before), arrays)
         arrays, stopped = None, status is Status.INTERRUPTED or clock.left <= reserved
         if last or stopped:
@@ -142,18 +138,9 @@ def _searched(
 
 def _part_of(clock: Clock) -> Clock:
     """The share of the time in which a smaller class is searched; it may make as many iterations."""
-    part = clock.share(SHARE_OF_SMALLER)
+    part = clock.share(SHARE)
     part.iterations = clock.iterations
     return part
-
-
-def with_safe(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
-    """An objective, and the table of largest return known for its class, or one that meets the other constraints too."""
-    safe = richest_table(objective.space, clock)
-    if objective.others:
-        with contextlib.suppress(OutOfTime):
-            safe = feasible_table(objective, safe, clock)
-    return _within_reach(objective, safe), safe
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,18 +203,6 @@ class _Records:
             self._file.write(state.arrays() | about, seconds)
 
 
-def _within_reach(objective: Objective, safe: np.ndarray) -> Objective:
-    """The objective, with the largest return known for the class as its aim where only rounding errors lie between both.
-
-    The threshold itself stays as it is: whether an answer meets it is then decided in exact arithmetic.
-    """
-    if objective.threshold is None or objective.is_free:
-        return objective
-    reached = float(objective.returns_by_start(safe).min())
-    within = objective.threshold - 2 * (objective.aim - objective.threshold) <= reached < objective.aim
-    return replace(objective, aim=reached) if within else objective
-
-
 def _reaches(objective: Objective, safe: Float[np.ndarray, "T C A"], found: Solution) -> bool:
     """Whether the table of largest return meets every constraint, where none of them is on the bits of pairs."""
     policy = objective.space.policy(safe)
@@ -272,7 +247,7 @@ def _most_hidden(
     free = replace(objective.inward(), clock=objective.clock.silent())
     uniform = objective.space.softmax(np.zeros(objective.space.shape))
     if objective.is_sampled:
-        free = replace(free, clock=free.clock.share(_SHARE_OF_KEPT))
+        free = replace(free, clock=free.clock.share(SHARE))
         with contextlib.suppress(OutOfTime):  # the search that comes after can do without
             return np.stack([uniform, _first_kept(objective, make(free, safe, options)).best])
         return uniform[None]

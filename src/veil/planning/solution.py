@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 UNPROVEN = 5e-5
 """Bits below which a lower bound says nothing."""
 _FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun: the fewest that rounds of starts take
-_TOLD_BITS = 0.02  # differences worth telling: answers within it of the best count as good in the benchmarks
+TOLD_BITS = 0.02
+"""Differences worth telling: answers within it of the best count as good in the benchmarks."""
 _DOUBTED_BITS = 0.05  # by which an estimate has to be above an answer that is then doubted: more than sampling errors
 
 
@@ -61,7 +62,7 @@ def is_short(solution: "Solution", lower: float) -> bool:
     measured = {OWN: solution.opacity} | {one.name: one.opacity for one in solution.pairs}
     if lacks_clock(solution, solution.problem):
         return False
-    return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > _TOLD_BITS
+    return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > TOLD_BITS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,7 +178,7 @@ class Solution(Value):
             lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
         elif self.needs_observations and self.status is not Status.NOT_SEARCHED:
             lines.append("The agent must see the observations to play this policy.")
-        if len(self.basins) > 1 and self.basins[-1] >= 0 and self.basins[0] - self.basins[-1] >= _TOLD_BITS:
+        if len(self.basins) > 1 and self.basins[-1] >= 0 and self.basins[0] - self.basins[-1] >= TOLD_BITS:
             ends = f"{self.basins[-1]:.4g} to {self.basins[0]:.4g} bits"
             lines.append(
                 f"When the starts were last compared, they had reached {len(self.basins)} different policies, of {ends}."
@@ -210,7 +211,7 @@ class Solution(Value):
             words += ", so that the answer may be far from the best"
             found.append(f"{words}: raise time_limit, shorten the horizon, or start from a known policy.")
         prior = self.opacity.prior_bits
-        if self.goal == "opaque" and self.hide == OWN and prior < _TOLD_BITS:
+        if self.goal == "opaque" and self.hide == OWN and prior < TOLD_BITS:
             amount = "" if prior < UNPROVEN else f" but for {prior:.2g} bits"
             words = f"Nothing to hide: under this policy the secret is certain{amount} before anything is observed"
             found.append(
