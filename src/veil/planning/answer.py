@@ -46,8 +46,13 @@ def make_answer(
     options: SolveOptions,
     clock: Clock,
     past: Float[np.ndarray, "k 6"],
+    safe: Float[np.ndarray, "T C A"],
 ) -> Solution:
-    """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search."""
+    """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search.
+
+    Where none is feasible it is the table of largest return, `safe`, if that is: if the threshold is the largest return there
+    is, evaluated returns do not tell which tables reach it.
+    """
     closing = _closing_clock(status, clock)
     table, _, gap, multiplier = _chosen(objective, method, state, closing)
     hidden, table = closing_bits(objective, table, options, closing)
@@ -56,7 +61,7 @@ def make_answer(
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
     mixing = closing.share(SHARE).silent()
-    return as_solution(
+    found = as_solution(
         objective,
         table,
         hidden,
@@ -73,6 +78,10 @@ def make_answer(
         basins=_basins(objective, state),
         mixture_gain_bits=mixture_gain(objective, options, table, method.met(state), mixing),
     )
+    if found.feasible or objective.threshold is None or objective.channels.bounds:
+        return found
+    other = unsearched(objective, safe, replace(options, start=None), clock, status)
+    return other if other.feasible else found
 
 
 def as_solution(

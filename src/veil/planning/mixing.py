@@ -28,7 +28,6 @@ from .exact_bits import MOST_NUMBERS, Tree
 from .objective import Objective
 from .options import SolveOptions
 from .policy_class import Space
-from .ranking import decisions
 from .sampled_bits import LANE
 
 _CLOSE = 1e-5  # of a share, relative to it: the distance from shares that do not suffice
@@ -65,6 +64,15 @@ def mixed_until(
     with contextlib.nullcontext() if check else contextlib.suppress(OutOfTime):
         brentq(at, 0.0, 1.0, rtol=_CLOSE)  # pyright: ignore[reportArgumentType]
     return best[1]
+
+
+def mended(objective: Objective, table: Any, feasible: Any) -> Any:
+    """The table with about the least share of a feasible one that makes it feasible, in the time that is kept for that."""
+
+    def worst(one: Any) -> float:
+        return float(objective.slacks(one[None]).min(initial=np.inf))
+
+    return mixed_until(worst, table, feasible, Clock(objective.closing_seconds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +223,7 @@ def occupancy_table(
 ) -> Float[np.ndarray, "T C A"]:
     """The table that takes each action in each row as often as the mixture of some tables."""
     shares = weights / weights.sum()
-    flows = np.einsum("n,ntca->tca", shares, np.stack([decisions(space, table) for table in tables]))
+    flows = np.einsum("n,ntca->tca", shares, np.stack([space.visits(table)[..., None] * table for table in tables]))
     mean = np.einsum("n,ntca->tca", shares, np.stack(tables))
     return np.stack([normalised(flow, rows) for flow, rows in zip(flows, mean, strict=True)])
 

@@ -239,6 +239,12 @@ class Objective:
         ]
         return self._values(tables, columns, gradient, errors)
 
+    def best_of(self, tables: Sequence[Any]) -> tuple[Any, float]:
+        """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
+        values = self.evaluate(np.stack(tables))
+        chosen = values.best
+        return tables[chosen], float(values.score[chosen]) if values.feasible[chosen] else -np.inf
+
     def sums(self, tables: Tables, *, gradient: bool = True) -> Values:
         """The same without any bits: slacks of the bounds on quantities alone, and the sum of the terms as the score."""
         none = (None,) * len(self.channels.backends)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import Clock
 from .ascent_state import DONE, LAST, SETTLE, AscentState, fresh, near_most
 from .first_order import DECAYS, Moments
-from .mixing import mixed_until
+from .mixing import mended
 from .objective import Objective
 from .parameters import TableParameters
 from .ranking import worth
@@ -41,9 +40,7 @@ class OnExactValues:
 
     def best_known(self, tables: Sequence[Any]) -> tuple[Any, float]:
         """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
-        values = self.objective.evaluate(np.stack(tables))
-        chosen = values.best
-        return tables[chosen], float(values.score[chosen]) if values.feasible[chosen] else -np.inf
+        return self.objective.best_of(tables)
 
     def first_row(self, table: Any, score: float) -> Float[np.ndarray, "k 6"]:
         """No row of the history comes before the first iteration."""
@@ -130,15 +127,7 @@ class OnExactValues:
             return state.best[None]
         one = slice(state.leader, state.leader + 1)
         table = self.parameters.tables(state.theta[0][one])[0] if state.polish else state.leading
-        clock = Clock(self.objective.closing_seconds)
-        return np.stack(
-            [
-                state.best,
-                mixed_until(
-                    lambda one: float(self.objective.slacks(one[None]).min(initial=np.inf)), table, state.best, clock
-                ),
-            ]
-        )
+        return np.stack([state.best, mended(self.objective, table, state.best)])
 
     def last(self, state: AscentState) -> AscentState:
         """The state: all that was found was compared."""

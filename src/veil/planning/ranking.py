@@ -42,11 +42,6 @@ def worth(values: Values, multiplier: Float[np.ndarray, "B K"]) -> Float[np.ndar
     return values.score + np.sum(np.minimum(values.slack, 0.0) * (1.0 + 2 * multiplier), axis=1)
 
 
-def decisions(space: Space, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
-    """How often it takes each action there."""
-    return space.visits(table)[:, :, None] * table
-
-
 def distinct(space: Space, tables: Iterable[Any], worth: Float[np.ndarray, " B"]) -> Int[np.ndarray, " B"]:
     """The tables in the order of what they are worth; those that decide like a better one come last.
 
@@ -55,7 +50,7 @@ def distinct(space: Space, tables: Iterable[Any], worth: Float[np.ndarray, " B"]
     order = np.argsort(-worth, kind="stable")
     if space.on_device is not None:
         return order
-    flows = [decisions(space, table) for table in tables]
+    flows = [space.visits(table)[:, :, None] * table for table in tables]
     length, first = 2 * max(1, space.hidden.horizon), list[int]()
     for index in order.tolist():
         if all(np.abs(flows[index] - flows[other]).sum() > _ALIKE * length for other in first):
