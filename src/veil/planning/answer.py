@@ -288,13 +288,8 @@ def _candidates(objective: Objective, method: Iteration[S], state: S, closing: C
             objective = replace(objective, clock=closing)
             return tables, Values.joined([objective.evaluate(table[None]) for table in tables])
     best = tables if objective.is_sampled else np.asarray(state.best)[None]
-    returns = objective.space.sums(best, (0,))[0]
-    if not objective.num_bits:
-        slack = objective.slacks(best)
-    else:  # a table is only kept as the best once it was seen to be feasible
-        slack = np.full((1, objective.num_constraints), 0.0 if np.isfinite(state.best_score) else -1.0)
-    none = np.zeros((1, 0, 0, 0))
-    return best, Values(np.array([state.best_score]), slack, np.array([np.nan]), returns, none, none)
+    known = objective.sums(best, gradient=False)
+    return best, replace(known, score=np.array([state.best_score]), bits=np.array([np.nan]))
 
 
 def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock
 from ..measure.evaluate import opacity
-from ..measure.pairs import PairValue, pair_value, pair_values
+from ..measure.pairs import PairValue, pair_value
 from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
 from .backend import Draw
@@ -53,11 +53,9 @@ def closing_bits(
         own = opacity(space.problem, policy, "exact")
     else:
         own = opacity(space.problem, policy, time_limit=min(left, AFTER_SECONDS), seed=seed)
-    if not (objective.has_pairs or objective.channels.bounds):
-        return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
     counted = zip(space.problem.pairs, objective.channels.backends[1:], strict=True)
     exact: dict[str, Any] = {"method": "exact"}
-    limited: dict[str, Any] = {"seed": options.seed, "time_limit": left}
+    limited: dict[str, Any] = {"seed": options.seed, "time_limit": left / max(1, len(space.problem.pairs))}
     ways = ((pair, exact if backend else limited) for pair, backend in counted)
     return Bits(own, tuple(pair_value(space.problem, pair, policy, **way) for pair, way in ways)), table
 
