@@ -29,7 +29,6 @@ from ..measure.exact import Budget
 from ..measure.result import Opacity
 from ..measure.trajectory import path_bits
 from ..policy.history import HistoryPolicy
-from ..policy.markov import TimedPolicy
 from ..policy.policy import Policy
 from ..problem.apart import joinable
 from ..problem.pairs import OWN, find_pair, hidden_names
@@ -42,7 +41,6 @@ from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, options_of
 from .options import SolveOptions
 from .plan import SHARE_AFTER
-from .safe_tables import greedy_table
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -99,10 +97,8 @@ class GameMethod:
         except KeyboardInterrupt:
             return replace(found, status=Status.INTERRUPTED)
         except VeilError:  # the search cannot be made
-            other = None
-        if other is not None and other.feasible:
-            return replace(_better(problem, hide, task, found, other), seconds=clock.spent)
-        return found if found.feasible else _safe(problem, found, clock)
+            return found
+        return replace(_better(problem, hide, task, found, other), seconds=clock.spent) if other.feasible else found
 
 
 def search_game(
@@ -179,25 +175,6 @@ def _timed(problem: Problem, options: SolveOptions, seconds: float | None) -> So
     """The best time-dependent policy that a search finds in so many seconds, on samples if need be."""
     own = replace(options, method="ascent", memory="timed", gap=None, time_limit=seconds)
     return METHODS.get("ascent")().solve(problem, own)
-
-
-def _safe(problem: Problem, found: Solution, clock: Clock) -> Solution:
-    """The policy of the largest return, where a game's own could not be proven to meet the constraints in time."""
-    policy = TimedPolicy(greedy_table(problem))
-    value = expected_return(problem, policy)
-    if not meets_constraints(problem, policy, value):
-        return found
-    return replace(
-        found,
-        policy=policy,
-        policy_class=f"{found.policy_class}; the answer is the policy of the largest return",
-        detail=f"there was no time to prove that the game's own policy meets the constraints; {found.detail}",
-        opacity=_own_opacity(problem, policy, clock),
-        expected_return=stated_return(value, found.threshold, feasible=True),
-        feasible=True,
-        status=Status.TIME_LIMIT,
-        needs_observations=False,
-    )
 
 
 def _better(problem: Problem, hide: tuple[str, ...], task: Task, game: Solution, ascent: Solution) -> Solution:

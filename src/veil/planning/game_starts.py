@@ -105,7 +105,7 @@ def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock
                 threshold=-np.inf if threshold is None else threshold,
                 gap=_GAP_BITS,
                 iterations=_ITERATIONS,
-                memory_bytes=DEFAULT_MEMORY,
+                memory_bytes=DEFAULT_MEMORY // 2,
                 clock=clock,
             )
         except (VeilError, OutOfTime):  # such as a secret that is a whole path, or a tree that does not fit
