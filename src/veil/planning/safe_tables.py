@@ -208,14 +208,18 @@ def _search_stationary(
     """See `best_stationary_return`. Tables to climb from are in turn sharp ones, by what they earn, and spread ones."""
     climber, ends = _Climber(problem, sign, clock), return_extremes(problem)
     enough = min(enough, max(sign * ends.smallest, sign * ends.largest) - return_slack(problem))
+    finite = problem.return_over != "infinite" and problem.horizon
+    timed = greedy_table(problem, smallest=sign < 0) if finite else None
     with contextlib.suppress(OutOfTime):
         sharp = list[tuple[float, np.ndarray]]()
-        for table in _sharp_tables(problem, sign):
+        for table in _sharp_tables(problem, timed, sign):
+            if any(np.array_equal(table, other) for _, other in sharp):
+                continue
             sharp.append((climber.value_and_gradient(table[None])[0], table))
             if climber.best[0] >= enough:
                 return climber.best[0], climber.best[1][0]
         sharp.sort(key=lambda found: -found[0])
-        pairs = zip_longest((table for _, table in sharp), _spread_tables(climber.space, seed, sign))
+        pairs = zip_longest((table for _, table in sharp), _spread_tables(climber.space, timed, seed))
         for table in [table[None] for pair in pairs for table in pair if table is not None][:starts]:
             climber.finish(climber.climb(table, iterations))
             if climber.best[0] >= enough:
@@ -223,32 +227,33 @@ def _search_stationary(
     return climber.best[0], climber.best[1][0]
 
 
-def _sharp_tables(problem: Problem, sign: float) -> Iterator[Float[np.ndarray, "C A"]]:
-    """Stationary tables, most of them deterministic, each the best in some respect."""
-    if is_blind(problem) and problem.return_over == "infinite":
+def _sharp_tables(
+    problem: Problem, timed: Float[np.ndarray, "T C A"] | None, sign: float
+) -> Iterator[Float[np.ndarray, "C A"]]:
+    """Stationary tables, most of them deterministic, each the best in some respect; `timed`: the best time-dependent one."""
+    if timed is not None:
+        yield timed[0]
+        if sign > 0 and not is_blind(problem):
+            yield discounted_table(problem)
+        times = np.linspace(0, problem.horizon - 1, min(problem.horizon, _SHARP_STARTS)).astype(int)
+        yield from np.unique(timed[times], axis=0)
+    elif problem.return_over == "infinite" and is_blind(problem):
         copies = problem.informed.num_cells // problem.num_states
         for model in problem.models:
             values = best_action_values(problem, model, sign)[0]
             yield averaged_table(problem, np.tile(one_hot(problem, np.argmax(values, axis=1)), (copies, 1))[None])[0]
     elif problem.return_over == "infinite":
         yield one_hot(problem, known_actions(problem, 1, sign))[0]
-    elif problem.horizon:
-        timed = greedy_table(problem, smallest=sign < 0)
-        yield timed[0]
-        if sign > 0 and not is_blind(problem):
-            yield discounted_table(problem)
-        times = np.linspace(0, problem.horizon - 1, min(problem.horizon, _SHARP_STARTS)).astype(int)
-        yield from np.unique(timed[times], axis=0)
 
 
-def _spread_tables(space: Space, seed: int, sign: float) -> list[Float[np.ndarray, "C A"]]:
+def _spread_tables(space: Space, timed: Float[np.ndarray, "T C A"] | None, seed: int) -> list[Float[np.ndarray, "C A"]]:
     """Stationary tables that leave much open: the time-average of the best time-dependent one, uniform, random."""
     problem = space.problem
+    if problem.return_over == "infinite" and not is_blind(problem):
+        return []  # the best one is known
     drawn = np.random.default_rng(seed).exponential(size=(2, *problem.available.shape)) * problem.available
     spread = [uniform_table(problem), *(drawn / drawn.sum(axis=2, keepdims=True))]
-    if problem.return_over == "infinite" or not problem.horizon:
-        return spread if is_blind(problem) or not problem.horizon else []
-    return [time_average(space.hidden, greedy_table(problem, smallest=sign < 0)), *spread]
+    return spread if timed is None else [time_average(space.hidden, timed), *spread]
 
 
 def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
