@@ -9,7 +9,7 @@ from ..common.logs import natural_log
 from .backend import Tables
 from .policy_class import Space
 
-LOWEST = float(np.log(np.finfo(float).eps))
+LOWEST = float(natural_log(np.array(np.finfo(float).eps)))
 """Logits below the largest by this much are zero but for rounding: -36."""
 NOISE = 0.01
 """Of a normal draw, in starts that would be symmetric, and whose equal rows would have equal gradients: by judgement."""

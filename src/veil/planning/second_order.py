@@ -11,11 +11,11 @@ from jaxtyping import Float
 
 from .iteration import SavedState
 from .objective import Objective
-from .parameters import LOWEST, TableParameters
+from .parameters import TableParameters
 from .values import Values
 
 GAP_BITS = 1e-5
-"""Of the best first-order change, below which a policy is polished no further."""
+"""Of the best first-order change, below which a policy is called stationary."""
 TOLERANCE_BITS = 1e-3
 """The same, below which an answer is called converged: what it gains after that is of this size."""
 STILL = 1e-9
@@ -24,14 +24,13 @@ STILL = 1e-9
 PENALTY = 6.0
 """ρ to begin with: of the size of second derivatives of bits in shares of a range."""
 
-_STEPS = 20  # with the same multipliers: more than the changes that are remembered
+_MULTIPLIER_EVERY, _SORT_EVERY = 20, 60  # steps: more than the changes that are remembered, and three times as many
+_UNUSED = 1e-6  # slack at a bound that has a price, up to which a search goes on
 _PAIRS = 12  # of changes that L-BFGS remembers: customary
 _LONGEST_STEP = 2.0  # of a logit: a probability changes by a factor of seven at most
-# Actions taken more rarely are closed where they do not pay, or opened again by this logit (a probability of 0.02): with a
-# smaller one the paper's problems end up to 8e-6 bits lower.
-_RARE, _OPENED = 2e-3, -4.0
-_ENOUGH = 0.1  # share of what a step promises that it has to keep, and of its length that is left where it does not: customary
-_EPS = float(np.finfo(float).eps)
+# Actions taken more rarely than this are closed where they do not pay, by this logit (a probability of 1e-11), or opened again
+# (0.02).
+_RARE, _CLOSED, _OPENED = 2e-3, -25.0, -4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +80,12 @@ def polished(
     after = parameters.pull_back(theta, new_tables, new_values.lagrangian_gradient(after_multiplier))[0].ravel()
     change, turn = size * direction, gradient - after
     changes, turns = state.changes, state.turns
-    if change @ turn > _EPS * float(np.linalg.norm(change) * np.linalg.norm(turn)):
+    if change @ turn > 1e-10 * float(np.linalg.norm(change) * np.linalg.norm(turn)):
         changes, turns = np.vstack([changes, change])[-_PAIRS:], np.vstack([turns, turn])[-_PAIRS:]
     gained = float(new_values.merit(multiplier, penalty)[0]) - merit
     moved = replace(moved, theta=theta, changes=changes, turns=turns)
     done = gained < STILL + objective.rounding / objective.unit
-    if done or moved.inside % _STEPS == 0:
+    if done or moved.inside % _MULTIPLIER_EVERY == 0:
         moved = _next_multiplier(objective, parameters, moved, after_multiplier, new_values, done=done)
     return moved, tables, values, new
 
@@ -102,7 +101,7 @@ def _direction(
 ) -> np.ndarray:
     metric = np.where(objective.space.available, _metric(objective, table), 0.0)
     metric = parameters.used(metric).ravel()
-    metric[(state.theta[0] <= LOWEST).ravel()] = 0.0
+    metric[(state.theta[0] <= _CLOSED).ravel()] = 0.0
     direction = np.clip(_quasi_newton(gradient, metric, state.changes, state.turns), -_LONGEST_STEP, _LONGEST_STEP)
     if direction @ gradient > 0:
         return direction
@@ -112,7 +111,7 @@ def _direction(
 def _metric(objective: Objective, table: np.ndarray) -> np.ndarray:
     """The diagonal `1 / (P(cell) π(a))` of the natural metric's inverse, floored where nothing goes."""
     visited = objective.space.visits(table)
-    return 1 / np.maximum(visited[..., None] * table, _EPS**0.5)
+    return 1 / (np.maximum(visited, 1e-6)[..., None] * np.maximum(table, 1e-9))
 
 
 def _sorted_out(objective: Objective, parameters: TableParameters, state: Polish) -> Polish:
@@ -123,7 +122,7 @@ def _sorted_out(objective: Objective, parameters: TableParameters, state: Polish
     gain = parameters.used(slope - np.sum(tables[0] * slope, axis=-1, keepdims=True))
     theta = state.theta - state.theta.max(axis=-1, keepdims=True)
     rare = (parameters.used(tables[0]) < _RARE) & parameters.open
-    theta[0] = np.where(rare & (gain <= 0), LOWEST, np.maximum(theta[0], LOWEST))
+    theta[0] = np.where(rare & (gain <= 0), _CLOSED, np.maximum(theta[0], _CLOSED))
     theta[0] = np.where(rare & (gain > GAP_BITS), _OPENED, theta[0])
     return replace(state, theta=theta, changes=state.changes[:0], turns=state.turns[:0])
 
@@ -135,12 +134,12 @@ def _next_multiplier(
     violated = float(np.max(-values.slack, initial=0.0))
     # Of a bound with a price nothing is left unused; one without has a slack of any size.
     unused = float(np.max(np.abs(new - state.multiplier), initial=0.0)) / state.penalty
-    within = STILL + objective.rounding / objective.unit
-    if done and max(unused, violated) < within and state.gap < GAP_BITS:
+    within = _UNUSED + objective.rounding / objective.unit
+    if done and unused < within and violated < within and state.gap < 10 * GAP_BITS:
         return replace(state, multiplier=new, done=1)
-    penalty = 2 * state.penalty if violated > GAP_BITS else state.penalty
+    penalty = min(1e4, 2 * state.penalty) if violated > 1e-4 else state.penalty
     after = replace(state, multiplier=new, penalty=penalty)
-    return _sorted_out(objective, parameters, after) if done or state.inside % (3 * _STEPS) == 0 else after
+    return _sorted_out(objective, parameters, after) if done or state.inside % _SORT_EVERY == 0 else after
 
 
 def _quasi_newton(
@@ -154,7 +153,7 @@ def _quasi_newton(
         work -= factor * turn
     scale = 1.0
     if len(changes):
-        scale = (changes[-1] @ turns[-1]) / max(turns[-1] @ (metric * turns[-1]), np.finfo(float).tiny)
+        scale = (changes[-1] @ turns[-1]) / max(turns[-1] @ (metric * turns[-1]), 1e-300)
     work *= scale * metric
     for change, turn, factor in zip(changes, turns, factors[::-1], strict=True):
         work += change * (factor - (turn @ work) / (change @ turn))
@@ -176,9 +175,9 @@ def _line_search(
         tables = parameters.tables(theta)
         values = objective.evaluate(tables)
         gained = float(values.merit(state.multiplier, state.penalty)[0]) - merit
-        if gained >= _ENOUGH * step * promised:
+        if gained >= 1e-4 * step * promised:
             return step, (theta, tables, values)
         bend = 2 * (gained - step * promised)
         guess = -promised * step**2 / bend if bend < 0 else 0.5 * step
-        step = float(np.clip(guess, _ENOUGH * step, 0.5 * step))
+        step = float(np.clip(guess, 0.1 * step, 0.5 * step))
     return 0.0, None
