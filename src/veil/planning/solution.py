@@ -238,7 +238,9 @@ class Solution(Value):
     @property
     def has_hardly_begun(self) -> bool:
         """Whether the search was stopped so early that neither its answer nor its multipliers say anything about an optimum."""
-        few = 1 if self.method == "game" else _FEW_ITERATIONS  # an iteration of a game is a best response to the observer
+        few = (
+            1 if self.method == "game" else _FEW_ITERATIONS
+        )  # an iteration of a game is a best response to the observer
         stopped = self.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and self.iterations < few
         return self.status is Status.NOT_SEARCHED or stopped
 
