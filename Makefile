@@ -82,10 +82,10 @@ mutants: $(READY)  ## Let mutmut change a room's code and see whether its tests 
 bench: $(READY)  ## Run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-validate: $(READY)  ## Compute the published figures of other tools and write docs/validation.md
+validate: $(READY)  ## Compute the published figures of other tools and write validation/RESULTS.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m validation
 
-reproduce: $(READY)  ## Run the paper's experiments, output in out/reproduction (ARGS="--quick" or ARGS="--write-docs docs")
+reproduce: $(READY)  ## Run the paper's experiments, output in out/reproduction (ARGS="--quick" or ARGS="--write-docs reproduction")
 	$(BIN)/python -m reproduction $(ARGS)
 
 clean:  ## Delete the virtual environment, caches and output

@@ -1,4 +1,4 @@
-"""The pictures of docs/report.md: the report in a browser, and two of its figures as veil.plot draws them."""
+"""The pictures of docs/report.md and the first tutorial: reports in a browser, and two figures as veil.plot draws them."""
 
 import shutil
 import subprocess
@@ -11,16 +11,17 @@ from veil.report.html import write_report
 
 OUT = Path(__file__).parents[1] / "docs" / "figures"
 WIDTH, HEIGHT = 1280, 1250
+PATROL = Path(veil.__file__).parent / "formats" / "gallery" / "starters" / "grid.toml"  # what `veil new` writes
 
 
-def photograph(page: Path, picture: Path) -> None:
+def photograph(page: Path, picture: Path, height: int = HEIGHT) -> None:
     """The top of the page in headless Chromium, which `make browser` installs."""
     chromium = shutil.which("chromium")
     if chromium is None:
         print(f"no Chromium, {picture.name} is left as it is: make browser")
         return
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=2000"]
-    command = [chromium, *flags, f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={picture}", page.as_uri()]
+    command = [chromium, *flags, f"--window-size={WIDTH},{height}", f"--screenshot={picture}", page.as_uri()]
     subprocess.run(command, check=True, capture_output=True)
     print("wrote", picture)
 
@@ -40,6 +41,9 @@ def main() -> None:
         page = Path(folder) / "report.html"
         write_report(page, problem, solution)
         photograph(page, OUT / "report.png")
+        patrol = veil.load(PATROL).replace(name="patrol")
+        write_report(page, patrol, veil.solve(patrol, memory="timed"))
+        photograph(page, OUT / "report-patrol.png", 880)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ def reproduce(
     plan: Annotated[bool, typer.Option("--plan", help="Only list the parts and estimate the time they take.")] = False,
     write_docs: Annotated[
         Path | None,
-        typer.Option(help="Folder to write the page and its figures to as well, such as docs.", show_default=False),
+        typer.Option(
+            help="Folder to write the page and its figures to as well, such as reproduction.", show_default=False
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

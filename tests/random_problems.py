@@ -290,3 +290,9 @@ def to_policy(spec: Spec, problem: veil.Problem) -> veil.MarkovPolicy | veil.Tim
         return veil.MarkovPolicy(floats(spec, spec.policy)[0][order])
     shape = (spec.horizon, len(order), spec.num_actions)  # NumPy cannot tell the shape of no tables at all
     return veil.TimedPolicy(floats(spec, spec.policy).reshape(shape)[:, order])
+
+
+def distributions(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Random distributions along the last axis, with some entries near zero."""
+    found = rng.uniform(0.05, 1, shape) * (rng.random(shape) < 0.8) + 1e-3
+    return found / found.sum(axis=-1, keepdims=True)

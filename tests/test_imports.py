@@ -196,19 +196,6 @@ def test_the_walk_finds_a_wrong_import():
         assert len(found) == 1, (module, code)
 
 
-def test_the_walk_lets_a_right_import_pass():
-    for module, code in (
-        ("veil.problem.model", "import numpy as np\nfrom ..common.checks import frozen"),
-        ("veil.engine.tree", "from ..common.errors import TooLargeError\nfrom ..common.logs import natural_log"),
-        ("veil.engine", "from . import tree"),
-        (VERIFIER, "from ..problem.problem import Problem"),
-        ("veil", "from .measure.evaluate import opacity as opacity"),
-        ("veil.cli.main", "import veil"),
-    ):
-        found = wrong_imports(ast.parse(code), module, is_package=module in ("veil", "veil.engine"))
-        assert found == [], (module, code)
-
-
 def test_the_scan_finds_a_logarithm():
     for code in (
         "import numpy as np\nx = np.log(y)",
@@ -220,8 +207,3 @@ def test_the_scan_finds_a_logarithm():
         "import numpy\nx = map(numpy.log, y)",
     ):
         assert wrong_logarithms(ast.parse(code)), code
-
-
-def test_the_scan_lets_other_names_pass():
-    code = "import math\nfrom ..common.logs import log2_or_zero\nx = math.exp(y)\nlog = Log()\nlog.log(x)\nself.log2(x)"
-    assert wrong_logarithms(ast.parse(code)) == []

@@ -20,18 +20,24 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/RESULTS.md": "benchmarks.md",
+    "validation/RESULTS.md": "validation.md",
+    "reproduction/reproduction.md": "reproduction.md",
+    "src/veil/proof/README.md": "verification.md",
 }
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
+# A function that `takes` options has one parameter for all of them in its source; callers give them by name.
+OPTIONS = re.compile(r'(<span class="n">options</span><span class="p">:</span> <span class="n">\w+Options</span>)')
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that live outside `docs/`, and the figures of the benchmarks."""
+    """Add the pages that live outside `docs/`, and the figures of those that are generated."""
     for source, address in PAGES.items():
         files.append(File.generated(config, address, content=(ROOT / source).read_text(encoding="utf-8")))
-    for path in sorted((ROOT / "benchmarks" / "figures").glob("*.png")):
-        files.append(File.generated(config, f"benchmarks/figures/{path.name}", abs_src_path=str(path)))
+    for folder in ("benchmarks", "reproduction"):
+        for path in sorted((ROOT / folder / "figures").glob("*.png")):
+            files.append(File.generated(config, f"{folder}/figures/{path.name}", abs_src_path=str(path)))
     return files
 
 
@@ -53,8 +59,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, **_: object) -> str:
-    """Replace each formula by MathML, which every browser of today draws itself."""
-    return FORMULA.sub(_formula, html)
+    """Replace each formula by MathML, which every browser of today draws itself; show options as named arguments."""
+    return FORMULA.sub(_formula, OPTIONS.sub(r'<span class="o">**</span>\1', html))
 
 
 def _formula(found: re.Match[str]) -> str:

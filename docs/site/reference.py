@@ -9,8 +9,7 @@ import re
 from pydantic.json_schema import JsonSchemaValue
 
 from veil.formats.scenario import schema as forms
-from veil.formats.scenario.models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
-from veil.formats.scenario.observer import MOST_EMISSIONS, MOST_READINGS
+from veil.formats.scenario.models import MOST_STATES, MOST_TRANSITIONS
 from veil.formats.scenario.solve_table import memory_form
 from veil.formats.scenario.text import MOST_BYTES
 from veil.formats.scenario.types import Table
@@ -27,8 +26,6 @@ _TABLES: tuple[tuple[str, type[Table] | None], ...] = (
     ("`[grid]`", forms.Grid),
     ("`[grid.sensors.CHARACTER]`", forms.DrawnSensor),
     ("`disc` and `cone` of a sensor", forms.ConeShape),
-    ("`[[grid.starts]]`", forms.StartCell),
-    ("`[[grid.goals]]`", forms.GoalCell),
     ("`[graph]`", forms.Graph),
     ("`[file]`", forms.ModelFile),
     ("`[layout]`", forms.LayoutTable),
@@ -54,13 +51,19 @@ _SECTIONS = {
     for name in re.findall(r"\[(\w+)(?:\.NAME)?\]", heading)
 }
 
+# Small tables, shown where they are named.
+_INLINE = {
+    forms.StartCell.__name__: "`{ cell = [row, column], weight = 1.0 }`",
+    forms.GoalCell.__name__: "`{ cell = [row, column], reward = … }`",
+}
+
 _HEAD = f"""# Scenario files
 
 <!-- Written by `python docs/site/reference.py` from formats/scenario/schema.py: edit that file instead. -->
 
 A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`, `[graph]` or `[file]`), an observer,
-a secret, the number of decisions and a threshold on the return. `veil.load` reads it, and `veil show schema` prints
-the JSON schema for editors. Nothing in a file is executed, and unknown keys are refused. To start:
+a secret, the number of decisions and a threshold on the return. `veil show schema` prints the JSON schema for editors.
+Nothing in a file is executed, and unknown keys are refused. To start:
 
 ```console
 $ veil new patrol
@@ -95,10 +98,8 @@ and `index`. Zones of the legend are labels, in quotes: `{{ where = '"vault"' }}
 
 **Weights** are relative: they are divided by their sum.
 
-**Limits**: {MOST_BYTES:,} bytes; a grid of {forms.MOST_CELLS:,} cells; a graph of {MOST_STATES:,} states,
-{MOST_ACTIONS:,} actions and {MOST_TRANSITIONS:,} transitions; an observer's table of {MOST_EMISSIONS:,} numbers, and
-{MOST_READINGS:,} combinations of independent readings; a horizon of {forms.MOST_DECISIONS:,}. Put larger models into
-a `[file]` in the scenario's folder.
+**Limits**: {MOST_BYTES:,} bytes, a grid of {forms.MOST_CELLS:,} cells, a graph of {MOST_STATES:,} states and
+{MOST_TRANSITIONS:,} transitions. Put larger models into a `[file]` in the scenario's folder.
 """
 
 
@@ -176,13 +177,20 @@ def _cell(text: str) -> str:
 
 
 def _rows(table: JsonSchemaValue) -> str:
-    lines: list[str] = [*_HEADER]
+    """The keys with value and meaning; those with the same meaning together."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
     for key, field in table["properties"].items():
         value = _cell(_value(field))
         if re.fullmatch(r"((list|table) of: )*table", value) and key in _SECTIONS:
             value = f"[{value}](#{_SECTIONS[key]})"
-        lines.append(f"| {_name(table, key)} | {value} | {_cell(field.get('description', ''))} |")
-    return "\n".join(lines) + "\n"
+        names, values = found.setdefault(_cell(field.get("description", "")), ([], []))
+        names.append(_name(table, key))
+        values.append(value)
+    rows = [
+        f"| {', '.join(names)} | {'; '.join(dict.fromkeys(values))} | {meaning} |"
+        for meaning, (names, values) in found.items()
+    ]
+    return "\n".join([*_HEADER, *rows]) + "\n"
 
 
 def _values(table: JsonSchemaValue) -> str:
@@ -215,7 +223,7 @@ def _form(field: JsonSchemaValue) -> str:
     if "enum" in field:
         return ", ".join(f'`"{choice}"`' for choice in field["enum"])
     if "$ref" in field:
-        return "table"
+        return _INLINE.get(str(field["$ref"]).rpartition("/")[2], "table")
     if "anyOf" in field or "oneOf" in field:
         return ", or ".join(dict.fromkeys(_form(choice) for choice in field.get("anyOf", field.get("oneOf", ()))))
     if field.get("type") == "array":

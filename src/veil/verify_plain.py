@@ -321,11 +321,13 @@ class Quantity:
         require(fits and all(len(row) == record.actions for row in self.rewards), "rewards are of another size")
         self.largest = Fraction(max(abs(one) for row in self.rewards for one in row))
         self.last = Fraction(max(map(abs, self.terminal)))
-        # The largest sum over a run, whatever the signs.
-        self.most = self.largest * sum(self.discount**t for t in range(record.horizon)) + self.last
         self.unit = Fraction(2) ** math.frexp(float(max(self.largest, self.last)))[1]
         self.endless = self.is_return and record.endless
         require(not self.endless or self.discount < 1, "the return over an infinite horizon has no discount")
+        # The largest sum over a run, whatever the signs.
+        self.most = self.largest * sum(self.discount**t for t in range(record.horizon)) + self.last
+        if self.endless:
+            self.most = self.largest / (1 - self.discount)
 
 
 class Record:
@@ -469,6 +471,7 @@ class Nobody:
 
     looks_back = False  # whether that depends on the state that is left
     draws = 1  # among how many nodes a policy draws together with the action
+    timed = True  # whether it may act otherwise at other times
 
     def after(self, time, memory, x, y, events):
         return ()
@@ -595,8 +598,6 @@ class TableAgent(Nobody):
 class HistoryAgent(Nobody):
     """What it remembers is (node, m of its situations beside the hidden state, value that it acts on, -1 before)."""
 
-    timed = True
-
     def __init__(self, policy, arena):
         self.policy, self.record, own = policy, arena.record, arena.record.channels[0]
         self.held, self.time = policy.register if policy.sees else None, own.time
@@ -638,24 +639,17 @@ class Guesses(Nobody):
     """The observers of a bound: what they remember, the nodes of their graphs, and what their guesses cost, in bits."""
 
     def __init__(self, arena, rules, arrays, under):
-        self.arena, self.looks_back = arena, arena.kind == "path"
-        self.places, self.tables, self.costs, self.costs_of_moves = [], [], [], {}
-        for n, rule in enumerate(rules):
-            place, own, weight = arena.place[rule["channel"]], f"{under}rules.{n}.", Fraction(rule["weight"])
-            self.places.append(place)
-            self.tables.append(self.graph(arena.observers[place], [arrays[f"{own}first"]], [
-                arrays[f"{own}following.{step}"] for step in rule["steps"]]))  # fmt: skip
-            if self.looks_back:
-                *moves, last = self.path_costs(own, arrays, weight)
-                self.costs_of_moves = {time + 1: part for time, part in enumerate(moves)}
-                ends = {(node, code): bits for (node, after, code), bits in last.items() if after == 0}
-                self.costs.append({arena.horizon: ends})
-            elif arena.kind == "each":
-                factors = [weight * Fraction(one) for one in arena.secrets[0].weights]
-                parts = [(time, arrays[f"{own}each.{time}"], factor) for time, factor in enumerate(factors)]
-                self.costs.append({time: priced(cells(rows), factor) for time, rows, factor in parts if factor})
-            else:
-                self.costs.append({arena.horizon: priced(cells(arrays[own + "costs"]), weight)})
+        self.arena, self.looks_back, weights = arena, arena.kind == "path", arena.secrets[0].weights
+        self.places, self.tables, self.costs = [arena.place[rule["channel"]] for rule in rules], [], []
+        for n, (rule, place) in enumerate(zip(rules, self.places, strict=True)):
+            own, weight = f"{under}rules.{n}.", Fraction(rule["weight"])
+            following = [arrays[f"{own}following.{step}"] for step in rule["steps"]]
+            self.tables.append(self.graph(arena.observers[place], [arrays[f"{own}first"]], following))
+            factors = {
+                time: weight * Fraction(weights[time]) if weights else weight for time in range(arena.horizon + 1)
+            }
+            costs = self.read_costs(own, arrays).items()
+            self.costs.append({time: priced(table, factors[time]) for time, table in costs if factors[time]})
 
     def graph(self, observer, first, following):
         """The tables of a graph, from a node (0 at first) by an event to the next. Late, a step comes before events."""
@@ -666,12 +660,18 @@ class Guesses(Nobody):
         require(strings, "a rule of an observer without a clock needs one")
         return [[[0]], *tables] if self.arena.late else tables
 
-    def path_costs(self, own, arrays, weight):
-        """Of each state of a path on the way to the next (node there, next code, code), of the last (node, 0, code)."""
-        for time in range(self.arena.horizon + 1):
+    def read_costs(self, own, arrays):
+        """By time the costs of (node, value); of a path those of (node there, next code, code), the last with code 0."""
+        end, costs = self.arena.horizon, {}
+        if not self.looks_back:
+            names = [f"each.{time}" for time in range(end + 1)] if self.arena.kind == "each" else ["costs"]
+            tables = [arrays[own + name] for name in names]
+            return {end + 1 - len(names) + time: cells(table) for time, table in enumerate(tables)}
+        for time in range(end + 1):
             keys, bits = [*map(tuple, arrays[f"{own}path_keys.{time}"])], arrays[f"{own}path_costs.{time}"]
             require(len({*keys}) == len(keys), "a rule for paths has a key twice")
-            yield priced(dict(zip(keys, bits, strict=True)), weight)
+            costs[time] = dict(zip(keys, bits, strict=True))
+        return costs
 
     def after(self, time, memory, x, y, events):
         nodes = tuple([
@@ -682,19 +682,16 @@ class Guesses(Nobody):
         return nodes
 
     def cost(self, time, memory, x, z):
-        total = 0
-        for place, (node, costs) in enumerate(zip(memory, self.costs, strict=True)):
-            if time in costs:
-                require((node, z[place]) in costs[time], "a rule excludes something that a policy can reach")
-                total += costs[time][node, z[place]]
-        return total
+        places = range(len(self.costs)) if time == self.arena.horizon or not self.looks_back else ()
+        back = (0,) * self.looks_back
+        return sum(self.paid(time, n, (memory[n], *back, z[n])) for n in places if time in self.costs[n])
 
     def cost_of_move(self, time, memory, x, y):
-        if not self.looks_back:
-            return 0
-        key = memory[0], self.arena.code(y), self.arena.code(x)
-        require(key in self.costs_of_moves[time], "a rule excludes something that a policy can reach")
-        return self.costs_of_moves[time][key]
+        return self.paid(time - 1, 0, (memory[0], self.arena.code(y), self.arena.code(x))) if self.looks_back else 0
+
+    def paid(self, time, n, key):
+        require(key in self.costs[n][time], "a rule excludes something that a policy can reach")
+        return self.costs[n][time][key]
 
 
 def cells(table):
@@ -736,6 +733,7 @@ class Walk:
     def __init__(self, arena, agent):
         self.arena, self.agent = arena, agent
         self.decides, self.back = hasattr(agent, "choices"), agent.looks_back or arena.late
+        self.place, self.size = arena.place[arena.secrets[0].number] if arena.secrets else 0, 0
         # A memory that is drawn does not follow from path and events.
         self.tells = arena.tells and agent.draws == 1
         self.moves, self.coming, self.decided = cache(self.moves_of), cache(self.coming_of), cache(self.decisions_of)
@@ -744,6 +742,13 @@ class Walk:
         """Every start: (key, event, probability)."""
         for x, event, chance in self.arena.starts:
             yield (self.agent.after(0, (), None, x, event), x, self.follow(0, x, ())), event, chance
+
+    def begun(self):
+        """The weights of the keys at the start, by the event of the observer that counts."""
+        weights = defaultdict(lambda: defaultdict(int))
+        for key, event, chance in self.begin():
+            weights[event[self.place]][key] += chance
+        return weights
 
     def follow(self, time, x, z):
         """The values of the secrets; of a path that events do not tell, under a policy, all that it has shown."""
@@ -781,18 +786,21 @@ class Walk:
             yield ((there + node if node else there), y, value), event, part
 
     def step(self, time, key):
-        """All that a decision of a policy leads to: [((key, event), probability)], what is equal together."""
+        """All that a decision of a policy leads to, by the event of the observer that counts: {event: {key: chance}}. Where
+        any action may be taken, it is the first."""
         return self.moves(self.at(time), key)
 
     def moves_of(self, time, key):
-        chances, together = defaultdict(int), defaultdict(int)
-        for share, _, moves in self.decisions(time, key):
+        chances, together = defaultdict(int), defaultdict(lambda: defaultdict(int))
+        for share, _, moves in self.decisions(time, key) if self.decides else self.decisions(time, key)[:1]:
             for chance, departure in moves:
-                chances[departure] += share * chance >> BITS
+                chances[departure] += (ONE if share is None else share) * chance >> BITS
         for departure, chance in chances.items():
             for there, event, part in self.arrivals(time + 1, departure):
-                together[there, event] += chance * part >> BITS
-        return list(together.items())
+                together[event[self.place]][there] += chance * part >> BITS
+        self.size += sum(map(len, together.values()))
+        limited(self.size // 4, "a policy has too many moves")
+        return {event: dict(ways) for event, ways in together.items()}
 
     def layers(self, steps):
         """The keys that are reached after 0, 1, … steps."""
@@ -802,6 +810,20 @@ class Walk:
             layers.append({key for one in left for key, _, _ in self.arrivals(time + 1, one)})
             limited(len(layers[-1]), "a pass has too many situations")
         return layers
+
+    def counted(self, time, histories):
+        """The bits that count at a time, of some histories: of what is secret in each, weighted by all of them."""
+        own = self.arena.secrets[0]
+        weight = own.weights[time] if own.weights else float(time == self.arena.horizon)
+        return weight * entropy(self.joint(time, history).values() for history in histories) if weight else 0.0
+
+    def joint(self, time, history):
+        """The weights of what is secret at a time."""
+        values = defaultdict(int)
+        for key, mass in history.items():
+            for value, part in self.secret(time, key):
+                values[value] += mass * part >> BITS
+        return values
 
     def secret(self, time, key):
         """What counts as secret at a time: [(value, probability)]."""
@@ -814,7 +836,8 @@ class Walk:
         """The probabilities that value 1 does not come and that it comes, within so many steps."""
         if key[2] == (1,) or not steps:
             return [ONE * (key[2] != (1,)), ONE * (key[2] == (1,))]
-        rows = [(chance, self.coming(time + 1, there, steps - 1)) for (there, _), chance in self.step(time, key)]
+        ways = [way for ways in self.step(time, key).values() for way in ways.items()]
+        rows = [(chance, self.coming(time + 1, there, steps - 1)) for there, chance in ways]
         return [sum(chance * row[value] >> BITS for chance, row in rows) for value in (0, 1)]
 
 
@@ -916,7 +939,6 @@ def check_value(record, policy, claim, quantity, values):
     name, value, error, sign = quantity.name, Fraction(claim["value"]), Fraction(claim["error"]), quantity.sign
     least, most = earned(record, policy, quantity, values)
     largest = (record.horizon + 2) * quantity.most / (1 << 24) + Fraction(1, 1 << 800)
-    largest /= (1 - quantity.discount) if quantity.endless else 1
     require(error <= largest, f"{name}: an error of {claim['error']} is claimed, {float(largest)} is the most")
     where = f"{name}: {claim['value']} is claimed, {float(least)} … {float(most)} is found"
     require(least <= value + error and value - error <= most, where)
@@ -1009,17 +1031,11 @@ def hidden_bits(walk):
     rounded down. Of a path that tells every W = (memory, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); with a
     value at every time, Σ_t w_t H(Z_t | h_t). If less than ℓ = 2^-100 is lost, it lowers the sum by at most
     h(ℓ) + ℓ log2|Z|; logarithms and sums of floats have relative errors below 2^-50."""
-    arena, own, starts = walk.arena, walk.arena.secrets[0], defaultdict(lambda: defaultdict(int))
-    place, found = arena.place[own.number], []
-    for key, event, chance in walk.begin():
-        starts[event[place]][key] += chance
-    layer = list(starts.values())
+    arena, layer, found = walk.arena, list(walk.begun().values()), []
     for time in range(arena.horizon + 1):
-        weight = own.weights[time] if own.weights else float(time == arena.horizon)
-        if weight:
-            found.append(weight * entropy(joint(walk, time, history).values() for history in layer))
+        found.append(walk.counted(time, layer))
         if time < arena.horizon:
-            layer, arrived = longer(walk, layer, time, place)
+            layer, arrived = longer(walk, layer, time)
             found += [entropy(arrived)] if walk.tells else []
             limited(sum(map(len, layer)), "the policy has too many histories")
     lost = ONE - sum(sum(history.values()) for history in layer)
@@ -1028,45 +1044,24 @@ def hidden_bits(walk):
     return max(0, Fraction(bits - error)), arena.most if arena.untimed else min(Fraction(bits + error), arena.most)
 
 
-def longer(walk, layer, time, place):
+def longer(walk, layer, time):
     """The histories after a step, each with the weights of its keys; and, of a path that tells everything, the weights
     of what each key was reached from."""
     after, arrived = [], []
     for history in layer:
         weights, sources = defaultdict(lambda: defaultdict(int)), defaultdict(list)
         for key, mass in history.items():
-            for (there, event), chance in walk.step(time, key):
-                part = mass * chance >> BITS
-                weights[event[place]][there] += part
-                if walk.tells:
-                    sources[event[place], there].append(part)
+            for event, ways in walk.step(time, key).items():
+                for there, chance in ways.items():
+                    weights[event][there] += (part := mass * chance >> BITS)
+                    if walk.tells:
+                        sources[event, there].append(part)
         after += weights.values()
         arrived += sources.values()
     return after, arrived
 
 
-def joint(walk, time, weights):
-    """The weights of what is secret at a time."""
-    values = defaultdict(int)
-    for key, mass in weights.items():
-        for value, part in walk.secret(time, key):
-            values[value] += mass * part >> BITS
-    return values
-
-
 # Lower bounds over all policies of agents that see what the observer sees
-
-
-class FirstAction(Nobody):
-    """A policy for moves that do not depend on the action."""
-
-    timed = True
-
-    def __init__(self, record):
-        self.record = record
-
-    def choices(self, time, memory, x):
-        return [((self.record.available(x)[0], 0), ONE)]
 
 
 class Witness:
@@ -1077,8 +1072,7 @@ class Witness:
 
     def __init__(self, arena, priced, told, arrays):
         self.arena, self.secret, self.horizon, self.size = arena, arena.secrets[0], arena.horizon, arena.record.size
-        self.walk, self.follower = Walk(arena, Nobody()), Walk(arena, FirstAction(arena.record))
-        self.shift, self.gains = Fraction(0), payments(priced, self.horizon)
+        self.walk, self.shift, self.gains = Walk(arena, Nobody()), Fraction(0), payments(priced, self.horizon)
         self.pays = {time: self.paid(time) for time in range(self.horizon + 1)}
         self.points = [self.read(time, arrays, f"beliefs.{time}.") for time in range(told["times"])]
         if self.secret.ahead:
@@ -1126,11 +1120,6 @@ class Witness:
         require(open_to_all, "beliefs: no action is available in all states of one")
         return {action: found[action] for action in open_to_all}
 
-    def counted(self, time, belief):
-        """The entropy that counts at a time."""
-        weight = self.secret.weights[time] if self.secret.weights else float(time == self.horizon)
-        return weight * entropy([joint(self.follower, time, belief).values()]) if weight else 0.0
-
     def left(self, time, belief):
         """What still counts if x is told."""
         rows = defaultdict(list)
@@ -1157,7 +1146,7 @@ class Witness:
             pays = [mass / ONE * self.pays[time][x, action] for (_, x, _), mass in belief.items()]
             for event, one in events.items():
                 counts = child is not None or not self.is_settled(time)
-                pays.append(self.counted(time + 1, one) if counts else 0.0)
+                pays.append(self.walk.counted(time + 1, [one]) if counts else 0.0)
                 pays.append(self.left(time + 1, one) if child is None else self.worth(time + 1, one, child[event]))
             scores.append(math.fsum(pays))
         return min(scores)
@@ -1169,13 +1158,11 @@ class Witness:
             points = self.points[time] if time < len(self.points) else []
             self.values = [self.least(time, belief, child) for belief, child in points]
             self.told[time] = [self.least(time, {((), x, (0,)): ONE}, None) for x in range(self.size)]
-        starts = defaultdict(lambda: defaultdict(int))
-        for key, (event,), mass in self.walk.begin():
-            starts[event][key] += mass
         observer = self.arena.observers[0]
         events = observer.observations if observer.sees_first else 1
         require(len(first) == events, "beliefs: the first are not one for each event")
-        found = [self.counted(0, one) + self.worth(0, one, first[event]) for event, one in starts.items()]
+        starts = self.walk.begun().items()
+        found = [self.walk.counted(0, [one]) + self.worth(0, one, first[event]) for event, one in starts]
         return Fraction(math.fsum(found)) * (1 - (self.horizon + 4) * Fraction(1, 1 << 48)) + self.shift
 
 
@@ -1210,9 +1197,10 @@ class Draws:
         self.doubt, self.sequences, self.claims = 1 - confidence, sequences, 1
         self.source = random.SystemRandom() if seed is None else random.Random(seed)
 
-    def bear_out(self, draw, low, high, sequences, error, within):
-        """Draw until an interval for the mean lies within what is claimed; each round has a share of the doubt."""
-        sums, drawn, rounds, most = [0.0, 0.0], 0, 0, 16 * (self.sequences or sequences)
+    def bear_out(self, what, claimed, draw, ends, sequences, error, clockless=False):
+        """Draw until an interval for the mean of numbers between two ends, each wrong by at most `error`, lies within what
+        is claimed; each round has a share of the doubt. `clockless`: the draws say nothing from above."""
+        (low, high), sums, drawn, rounds, most = ends, [0.0, 0.0], 0, 0, 16 * (self.sequences or sequences)
         while True:
             target = min(most, max(512, 3 * drawn // 2))
             for value in (draw() - low for _ in range(target - drawn)):
@@ -1222,127 +1210,95 @@ class Draws:
             mean, variance = sums[0] / drawn, max(0.0, (sums[1] - sums[0] ** 2 / drawn) / (drawn - 1))
             off = math.sqrt(2 * variance * logarithm / drawn) + 7 * (high - low) * logarithm / (3 * (drawn - 1))
             off = 1.0001 * (off + error) + 1e-9 * (high - low)
-            found = max(low, low + mean - off), min(high, low + mean + off)
-            if within(*found):
+            found = max(low, low + mean - off), high if clockless else min(high, low + mean + off)
+            if claimed[0] <= found[0] and found[1] <= claimed[1]:
                 return found, drawn
-            where = f"claimed with confidence, and {found[0]} … {found[1]} is found in {drawn:,} sequences"
-            require(drawn < most, where)
+            words = f"{what}: {float(claimed[0])} … {float(claimed[1])} is claimed with confidence"
+            require(drawn < most, f"{words}, and {float(found[0])} … {float(found[1])} is found in {drawn:,} sequences")
 
 
 class Sampler:
-    """Runs of a policy, and the entropy that the sequence of each leaves, by a filter in floats. Keys have numbers."""
+    """Runs of a policy, and the entropy that the sequence of each leaves, by a filter."""
 
-    def __init__(self, walk, place, source):
-        self.walk, self.place, self.source, self.keys, self.numbers = walk, place, source, [], {}
-        self.begin = [(self.number(key), event[place], chance / ONE) for key, event, chance in walk.begin()]
-        self.moves, self.shares = cache(self.moves_of), cache(self.shares_of)
+    def __init__(self, walk, source):
+        self.walk, self.source = walk, source
+        self.starts = [(event[walk.place], key, chance) for key, event, chance in walk.begin()]
+        self.begun, self.ways = walk.begun(), cache(self.ways_of)
 
-    def number(self, key):
-        if key not in self.numbers:
-            self.numbers[key] = len(self.keys)
-            self.keys.append(key)
-            limited(len(self.keys) * 8, "a filter is too large")
-        return self.numbers[key]
-
-    def moves_of(self, time, number):
-        """What a key leads to: [(number, event)], running sums to draw from, and by event [(number, probability)]."""
-        ways, chances, events = [], [], defaultdict(list)
-        for (there, event), chance in self.walk.step(time, self.keys[number]):
-            ways.append((self.number(there), event[self.place]))
-            chances.append(chance / ONE)
-            events[event[self.place]].append((ways[-1][0], chances[-1]))
-        return ways, list(accumulate(chances)), events
+    def ways_of(self, time, key):
+        """What a key leads to: pairs (event, key), and running sums to draw from."""
+        ways = [(event, *way) for event, ways in self.walk.step(time, key).items() for way in ways.items()]
+        return [(event, there) for event, there, _ in ways], list(accumulate(chance / ONE for *_, chance in ways))
 
     def run(self):
         """The keys that are passed, and the observer's events."""
-        ((number, event, _),) = self.source.choices(self.begin, [weight for *_, weight in self.begin])
-        numbers, events = [number], [event]
+        ((event, key, _),) = self.source.choices(self.starts, [chance for *_, chance in self.starts])
+        events, keys = [event], [key]
         for time in range(self.walk.arena.horizon):
-            ways, ends, _ = self.moves(self.walk.at(time), numbers[-1])
-            ((number, event),) = self.source.choices(ways, cum_weights=ends)
-            numbers.append(number)
+            ways, ends = self.ways(self.walk.at(time), keys[-1])
+            ((event, key),) = self.source.choices(ways, cum_weights=ends)
             events.append(event)
-        return numbers, events
+            keys.append(key)
+        return events, keys
 
     def bits(self):
         """The entropy of the secret after one sequence; of a path by that of each key given the next."""
-        own, end, (_, events) = self.walk.arena.secrets[0], self.walk.arena.horizon, self.run()
-        belief, spent, found = defaultdict(float), defaultdict(float), 0.0
-        for number, event, weight in self.begin:
-            belief[number] += weight * (event == events[0])
-        for time in range(end + 1):
-            if time:
-                belief, spent = self.filtered(self.walk.at(time - 1), belief, spent, events[time])
-            weight = own.weights[time] if own.weights else float(time == end)
-            found += weight * self.left(time, belief) if weight else 0.0
-        return found + sum(p * spent[number] for number, p in belief.items()) / sum(belief.values())
+        events, _ = self.run()
+        belief, spent = normal(self.begun[events[0]]), defaultdict(float)
+        found = self.walk.counted(0, [belief])
+        for time, event in enumerate(events[1:], 1):
+            belief, spent = self.filtered(time - 1, belief, spent, event)
+            found += self.walk.counted(time, [belief])
+        return found + sum(mass / ONE * spent[key] for key, mass in belief.items())
 
     def filtered(self, time, belief, spent, event):
         """The belief after an event; of a path that tells everything also the entropy of what led to each key."""
-        after, sources, costs = defaultdict(float), defaultdict(list), defaultdict(float)
-        for number, p in belief.items():
-            for there, chance in self.moves(time, number)[2].get(event, ()):
-                after[there] += p * chance
+        after, sources = defaultdict(int), defaultdict(list)
+        for key, mass in belief.items():
+            for there, chance in self.walk.step(time, key).get(event, {}).items():
+                after[there] += (part := mass * chance >> BITS)
                 if self.walk.tells:
-                    sources[there].append((p * chance, spent[number]))
+                    sources[there].append((part / ONE, spent[key]))
+        costs = defaultdict(float)
         for there, parts in sources.items():
-            costs[there] = sum(p / after[there] * (cost - math.log2(p / after[there])) for p, cost in parts if p)
-        total = sum(after.values())
-        return {number: p / total for number, p in after.items()}, costs
-
-    def left(self, time, belief):
-        """The entropy of what is secret at a time."""
-        values = defaultdict(float)
-        for number, p in belief.items():
-            for value, share in self.shares(time, number):
-                values[value] += p * share
-        total = sum(values.values())
-        return -sum(p / total * math.log2(p / total) for p in values.values() if p > 0)
-
-    def shares_of(self, time, number):
-        return [(value, share / ONE) for value, share in self.walk.secret(time, self.keys[number])]
+            total = sum(part for part, _ in parts)
+            costs[there] = sum(part / total * (cost - math.log2(part / total)) for part, cost in parts if part)
+        return normal(after), costs
 
     def paid(self, pays):
         """What one run pays, by the mean of each decision."""
-        total, end, (numbers, _) = 0, self.walk.arena.horizon, self.run()
-        for time, number in enumerate(numbers[:-1]):
-            key = self.keys[number]
+        total, end, (_, keys) = 0, self.walk.arena.horizon, self.run()
+        for time, key in enumerate(keys[:-1]):
             decisions = self.walk.decisions(time, key)
             total += sum(share * pays(time, key[1], action) for share, action, _ in decisions) / ONE
-        return (total + pays(end, self.keys[numbers[-1]][1], 0)) / ONE
+        return (total + pays(end, keys[-1][1], 0)) / ONE
+
+
+def normal(weights):
+    """Weights that sum to one, rounded down."""
+    total = sum(weights.values())
+    return {key: mass * ONE // total for key, mass in weights.items()}
 
 
 def check_drawn(walk, channel, draws):
     """A statistical claim on the bits of a channel."""
     told, arena = channel["sampled"], walk.arena
-    sampler, most = Sampler(walk, arena.place[channel["number"]], draws.source), float(arena.most)
     require(arena.kind != "path" or walk.tells, "a path with too many values", NotChecked)
-
-    def within(low, high):
-        return told["lower"] <= low and (arena.most if arena.untimed or high == most else high) <= told["upper"]
-
-    try:
-        found, drawn = draws.bear_out(sampler.bits, 0.0, most, told["sequences"], 1e-9 * (1 + most), within)
-    except Lie as error:
-        raise Lie(f"{channel['name']}: {told['lower']} … {told['upper']} is {error}") from None
-    return f"at least {found[0]:.6f} bits in {channel['name']} with confidence ({drawn:,} sequences)"
+    claimed, ends, error = (told["lower"], told["upper"]), (0, arena.most), 1e-9 * float(1 + arena.most)
+    draw, name = Sampler(walk, draws.source).bits, channel["name"]
+    found, drawn = draws.bear_out(name, claimed, draw, ends, told["sequences"], error, arena.untimed)
+    return f"at least {float(found[0]):.6f} bits in {name} with confidence ({drawn:,} sequences)"
 
 
 def check_drawn_value(record, policy, claim, quantity, draws):
     """A statistical claim on a quantity."""
-    value, error = Fraction(claim["value"]), Fraction(claim["error"])
+    value, error, unit = Fraction(claim["value"]), Fraction(claim["error"]), float(quantity.unit)
     arena = Arena(record, (), (0, *policy.hears(record)))
     require(not quantity.endless, "draws of a return over an infinite horizon", NotChecked)
-    sampler, most = Sampler(Walk(arena, policy.agent(arena)), 0, draws.source), float(quantity.most) * (1 + 1e-12)
-    pays = payments([(1 / quantity.unit, quantity)], record.horizon)
-
-    def draw():
-        return sampler.paid(pays) * float(quantity.unit)
-
-    def within(low, high):
-        return value - error <= low and high <= value + error
-
-    draws.bear_out(draw, -most, most, claim["sequences"], 1e-12 * most, within)
+    sampler, most = Sampler(Walk(arena, policy.agent(arena)), draws.source), float(quantity.most) * (1 + 1e-12)
+    pays, claimed = payments([(1 / quantity.unit, quantity)], record.horizon), (value - error, value + error)
+    draw, ends = lambda: sampler.paid(pays) * unit, (-most, most)
+    draws.bear_out(quantity.name, claimed, draw, ends, claim["sequences"], 1e-12 * most)
     if claim["bound"] is not None:
         met = quantity.sign * (value - Fraction(claim["bound"])) >= error
         require(claim["met"] is met, f"{quantity.name}: met is {claim['met']}")

@@ -13,6 +13,7 @@ from veil.cli.main import app
 
 # One room to hide in: solved in a fraction of a second.
 QUICK = ("--set", "solve.starts=2", "--set", "solve.iterations=12")
+ONCE = ("--set", "solve.starts=1", "--set", "solve.iterations=2")
 NO_PROOF = ("--set", "solve.certificate=false")
 SCENARIO = """
 name = "rooms"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import veil as package
-from tests.cli.commands import veil
+from tests.cli.commands import NO_PROOF, ONCE, veil
 from tests.formats.test_scenario_observers import TEXT
 from tests.seeds import looped
 from veil.cli import shared
@@ -17,16 +17,7 @@ from veil.formats.scenario.load import load
 def test_a_starter_can_be_solved(kind: str):
     assert veil("new", kind, "--from", kind).code == 0
     assert veil("inspect", f"{kind}.toml").code == 0
-    done = veil(
-        "solve",
-        f"{kind}.toml",
-        "--set",
-        "solve.starts=1",
-        "--set",
-        "solve.iterations=2",
-        "--set",
-        "solve.certificate=false",
-    )
+    done = veil("solve", f"{kind}.toml", *ONCE, *NO_PROOF)
     assert done.code in (0, 4), done.err
 
 
@@ -51,6 +42,20 @@ def test_the_schemas_are_published():
         published = Path(__file__).parents[2] / "docs" / "schemas" / f"{kind}.json"
         remedy = f"veil show schema {kind} > docs/schemas/{kind}.json"
         assert json.loads(published.read_text("utf-8")) == veil("show", "schema", kind).json, remedy
+
+
+def test_a_schema_is_shown_for_each_name_in_the_help():
+    told = " ".join(veil("show", "--help").out.split())
+    kinds = told.split("Of schema: ")[1].split(";")[0].split(", ")
+    assert set(kinds) == {path.stem for path in (Path(__file__).parents[2] / "docs" / "schemas").glob("*.json")}
+
+
+@pytest.mark.parametrize("command", ["measure", "simulate", "report"])
+def test_a_model_file_with_an_observer_needs_a_secret_and_a_horizon(command: str):
+    assert veil("convert", "rooms.toml", "model.npz").code == 0
+    settings = ("--set", "horizon=2", "--set", "secret=index=1")
+    assert veil(command, "model.npz", "uniform", *settings).code == 0
+    assert "horizon" in veil(command, "model.npz", "uniform", "--set", "secret=index=1").err
 
 
 def test_inspect_tells_what_there_is():
@@ -135,18 +140,7 @@ def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
     assert "the same observer with a clock" in veil("inspect", str(path)).out
     attacked = veil("measure", str(path), "--attack", "--set", "attack.episodes=50", "--json")
     assert attacked.code == 0, attacked.err
-    solved = veil(
-        "solve",
-        str(path),
-        "--set",
-        "solve.iterations=5",
-        "--set",
-        "solve.starts=1",
-        "--set",
-        "solve.certificate=false",
-        "-o",
-        str(tmp_path / "result"),
-    )
+    solved = veil("solve", str(path), *ONCE, "--set", "solve.iterations=5", *NO_PROOF, "-o", str(tmp_path / "result"))
     assert solved.code == 0, solved.err
     assert veil("report", str(tmp_path / "result"), "--time-limit", "2").code == 0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import veil as package
-from tests.cli.commands import NO_PROOF, QUICK, SCENARIO, veil
+from tests.cli.commands import NO_PROOF, ONCE, QUICK, SCENARIO, veil
 from veil.cli import shared
 from veil.formats.results.folder import read_result
 
@@ -67,18 +67,7 @@ def test_solved_is_0():
 
 
 def test_a_limit_is_4_with_the_best_so_far():
-    done = veil(
-        "solve",
-        "gallery:paper-last-state",
-        "--set",
-        "solve.starts=2",
-        "--set",
-        "solve.iterations=3",
-        "--set",
-        "solve.certificate=false",
-        "-o",
-        "out",
-    )
+    done = veil("solve", "gallery:paper-last-state", *ONCE, *NO_PROOF, "-o", "out")
     assert done.code == shared.LIMIT
     assert read_result("out").document.answer.status == "ITERATION_LIMIT"
     assert read_result("out").document.answer.feasible
@@ -249,18 +238,7 @@ def test_memories_in_words():
         ("states:1-clock", {"kind": "states", "k": 1, "clock": False}),
         ("controller:2+clock", {"kind": "controller", "nodes": 2, "clock": True}),
     ):
-        options = (
-            "--set",
-            "solve.starts=1",
-            "--set",
-            "solve.iterations=1",
-            "--set",
-            "solve.certificate=false",
-            "--memory",
-            text,
-            "--force",
-            "--json",
-        )
+        options = (*ONCE, *NO_PROOF, "--memory", text, "--force", "--json")
         assert veil("solve", "rooms.toml", *options).json["answer"]["settings"]["memory"] == known
 
 
@@ -298,37 +276,13 @@ def test_a_result_of_another_question_is_kept_without_force(home: Path, result: 
         assert done.code == 2
         assert "pass --force to replace it" in done.err
         assert (result / "result.json").read_bytes() == before
-    assert veil(
-        "solve",
-        "rooms.toml",
-        "--set",
-        "solve.starts=1",
-        "--set",
-        "solve.iterations=3",
-        "--set",
-        "solve.certificate=false",
-        "--seed",
-        "4",
-    ).code in (0, 4)
+    assert veil("solve", "rooms.toml", *ONCE, *NO_PROOF, "--seed", "4").code in (0, 4)
     assert veil("solve", "rooms.toml", *QUICK, *NO_PROOF, "--memory", "timed", "--force").code in (0, 4)
     assert read_result(result).document.answer.settings["memory"] == "timed"
 
 
 def test_a_search_starts_from_a_policy(home: Path, result: Path):
-    done = veil(
-        "solve",
-        "rooms.toml",
-        "--set",
-        "solve.starts=1",
-        "--set",
-        "solve.iterations=0",
-        "--set",
-        "solve.certificate=false",
-        "--start",
-        result,
-        "-o",
-        "new",
-    )
+    done = veil("solve", "rooms.toml", "--set", "solve.iterations=0", *NO_PROOF, "--start", result, "-o", "new")
     assert done.code == 4
     assert read_result("new").document.answer.opacity.bits == pytest.approx(
         read_result(result).document.answer.opacity.bits, abs=1e-9

@@ -1,6 +1,5 @@
 """What the exit codes of both verifiers say: the certificate holds, it does not hold, or it could not be checked."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from tests.cli.commands import veil
 from tests.common.test_read_whole import device, huge, pipe
 from tests.proof.plain import SCRIPT, second
 
-HOLDS, REJECTED, UNCHECKED = (0, 0), (5, 5), (2, 2)
+REJECTED, UNCHECKED = (5, 5), (2, 2)
 """The exit codes of `veil verify` and of `veil.verify_plain`."""
 FILES = ("certificate.json", "policy.safetensors", "arrays")
 
@@ -23,10 +22,6 @@ def codes(result: Path) -> tuple[int, int]:
 
 def place(result: Path, name: str) -> Path:
     return next(result.glob("certificate.*.safetensors")) if name == "arrays" else result / name
-
-
-def test_a_result_holds(result: Path) -> None:
-    assert codes(result) == HOLDS
 
 
 def test_any_changed_byte_of_the_policy(result: Path) -> None:
@@ -62,16 +57,6 @@ def test_files_that_one_of_them_reads(result: Path, name: str, trap: Callable[[P
     (result / name).unlink()
     trap(result / name)
     assert codes(result) == ((2, 0) if name == "result.json" else UNCHECKED)
-
-
-def test_a_copied_folder(result: Path, home: Path) -> None:
-    """Without the scenario that it came from both verifiers check it, and the first says that it is not there."""
-    shutil.copytree(result, home / "elsewhere" / "result")
-    done = veil("verify", home / "elsewhere" / "result")
-    assert done.code == 0
-    assert "rooms.toml is not there" in done.out
-    assert second.main([str(home / "elsewhere" / "result")])[1] == 0
-    assert veil("verify", "rooms.toml", home / "elsewhere" / "result").code == 0
 
 
 def test_the_program_itself(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_line_is_drawn_after_two_seconds_ten_times_a_second_and_erased(time: T
         line = capsys.readouterr().err
         assert line.startswith("\r")
         assert "\n" not in line
-        for part in ("climbing", " 50%", "0.2500 bits", "return 0.5", "λ 1.5"):
+        for part in ("climbing", " 50%", "0.2500 bits", "return 0.5", "multiplier 1.5"):
             assert part in line
         time.now += 0.05
         clock.report(news())

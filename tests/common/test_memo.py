@@ -1,10 +1,8 @@
 """Results kept on their owner, and hashes by content: what many problems of one shape need."""
 
-import copy
 import gc
-import pickle
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,24 +14,6 @@ from veil.common.memo import memo
 @dataclass(frozen=True, eq=False)
 class Owner:
     number: int = 0
-
-
-def test_a_result_is_made_once_for_each_owner_and_key():
-    owner, made = Owner(), []
-
-    def make() -> list[int]:
-        made.append(1)
-        return [len(made)]
-
-    first = memo(owner, "key", make)
-    assert memo(owner, "key", make) is first
-    assert memo(owner, ("key", 2), make) == [2]
-    assert memo(Owner(), "key", make) == [3]
-    assert memo(replace(owner, number=1), "key", make) == [4]
-    assert memo(copy.deepcopy(owner), "key", make) == [5]
-    assert memo(pickle.loads(pickle.dumps(owner)), "key", make) == [6]
-    assert memo(owner, "none", lambda: None) is None
-    assert memo(owner, "none", make) is None
 
 
 def test_a_result_is_freed_with_its_owner():

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import veil
@@ -29,14 +28,6 @@ def huge(path: Path) -> None:
 TRAPS = pytest.mark.parametrize("trap", [pipe, device, huge, Path.mkdir])
 
 
-@TRAPS
-def test_what_is_no_ordinary_file_is_refused(trap: Callable[[Path], None], tmp_path: Path) -> None:
-    """Without waiting for someone who writes into a pipe, and without reading a device or a file of a terabyte."""
-    trap(tmp_path / "it")
-    with pytest.raises(OSError, match=r"folder|ordinary|bytes"):
-        read_whole(tmp_path / "it")
-
-
 def test_ordinary_files_and_links_to_them_are_read(tmp_path: Path) -> None:
     (tmp_path / "it").write_bytes(b"12345")
     (tmp_path / "link").symlink_to("it")
@@ -54,15 +45,3 @@ def test_policies_checkpoints_and_certificates(trap: Callable[[Path], None], tmp
     for read in (veil.load_policy, veil.Certificate.load, lambda path: read_checkpoint(path, {})):
         with pytest.raises(VeilError, match=r"it\.safetensors"):
             read(tmp_path / "it.safetensors")
-
-
-@TRAPS
-def test_the_arrays_of_a_certificate(trap: Callable[[Path], None], tmp_path: Path) -> None:
-    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [0.5, 0.5])
-    problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState({1}), 2)
-    veil.certify(problem, veil.MarkovPolicy.uniform(problem), 1, progress=False).save(tmp_path / "it.json")
-    (arrays,) = tmp_path.glob("*.safetensors")
-    arrays.unlink()
-    trap(arrays)
-    with pytest.raises(veil.CertificateError, match=r"it\.json"):
-        veil.Certificate.load(tmp_path / "it.json")

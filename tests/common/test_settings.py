@@ -108,34 +108,6 @@ def test_scalars_become_those_of_python():
     assert type(checked(Some(seconds=2))[0].seconds) is int
 
 
-def test_what_is_read_from_a_field():
-    found = settings(Some)
-    kinds = {name: one.kind for name, one in found.items()}
-    assert kinds == {
-        "colour": "choice", "count": "whole number", "size": "number", "seconds": "number", "loud": "switch",
-        "place": "path", "word": "text", "thing": "object",
-    }  # fmt: skip
-    assert [name for name, one in found.items() if one.optional] == ["size", "place"]
-    assert [found[name].flag for name in ("count", "loud", "word")] == ["--count", "--loud/--quiet", ""]
-    assert [found[name].default_text for name in ("count", "size", "place")] == ["3", "as it fits", "none"]
-    assert found["count"].is_default(3)
-    assert not found["count"].is_default(np.array([3, 3]))
-
-
-def test_a_field_without_a_default_or_a_text_is_a_defect_of_ours():
-    @dataclass
-    class Bare:
-        count: int = 3
-
-    @dataclass
-    class Needed:
-        count: Annotated[int, About("How many.")]
-
-    for wrong in (Bare, Needed):
-        with pytest.raises(AssertionError, match="count: a setting"):
-            settings(wrong)
-
-
 def test_the_signature_and_the_docstring_have_every_setting():
     signature = inspect.signature(make)
     assert list(signature.parameters) == ["subject", *settings(Some)]

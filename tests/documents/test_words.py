@@ -41,7 +41,10 @@ DOCUMENTS = [
         "mkdocs.yml",
         "Makefile",
         "benchmarks/RESULTS.md",
+        "validation/RESULTS.md",
+        "reproduction/reproduction.md",
     ),
+    *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "src").rglob("README.md"))),
     *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))),
     *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").rglob("*.*"))),
 ]

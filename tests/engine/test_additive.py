@@ -67,9 +67,6 @@ def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
         np.testing.assert_allclose(found, wanted, atol=1e-11)
 
 
-# What is best
-
-
 # Many tables at once
 
 

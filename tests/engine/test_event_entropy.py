@@ -1,6 +1,5 @@
 """The chain whose observer is shown the path, and Shannon's formula, against all runs one by one."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +10,6 @@ from tests.engine.chains import with_table
 from tests.measure.test_trajectory import random_problem
 from veil.engine.chain import Chain, make_chain
 from veil.engine.event_entropy import Shown, show_path
-from veil.engine.hidden import Hidden
 from veil.engine.joint import JointWalk
 
 
@@ -25,25 +23,6 @@ def path_problems(count: int) -> Iterator[tuple[veil.Problem, np.ndarray]]:
 
 def uniform_chain(problem: veil.Problem) -> Chain:
     return make_chain(problem, veil.MarkovPolicy.uniform(problem))
-
-
-def is_unifilar(hidden: Hidden) -> bool:
-    """By the definition, over all states that some policy reaches within the horizon."""
-    first = hidden.root > 0
-    moves = np.asarray(hidden.kernel.stacked).reshape(hidden.num_states, -1, hidden.num_states) > 0
-    reached = [hidden.start > 0]
-    for _ in range(hidden.horizon):
-        reached.append(reached[-1] | moves[reached[-1]].any(axis=(0, 1)))
-    for state in np.flatnonzero(reached[-1]):
-        after: dict[int, set[int]] = defaultdict(set)
-        for emitter in hidden.emitters:
-            for action in np.flatnonzero(emitter.actions):
-                for target in np.flatnonzero(moves[state, action] & reached[-1]):
-                    for event in np.flatnonzero(emitter.emission[target] > 0):
-                        after[int(event)].add(int(target))
-        if any(len(targets) > 1 for targets in after.values()):
-            return False
-    return bool((first.sum(axis=0) <= 1).all())
 
 
 def test_states_that_are_never_met_do_not_count():

@@ -3,13 +3,8 @@
 import numpy as np
 
 import veil
-from tests.engine.chains import on_sparse_kernel
-from veil.engine.chain import Chain
-from veil.engine.columns import ColumnPass
 from veil.engine.compile import build
 from veil.engine.hidden import observed
-from veil.planning.layers import Layers
-from veil.planning.sampled_bits import entropy_measure
 
 FORMULAS = ("F (s2 & X s1)", "G !s3", "s1 U s2")
 
@@ -24,11 +19,6 @@ def problem_with(*constraints: veil.Probability, seed: int = 0, **changes: objec
     return veil.Problem(model, observer, given.pop("secret"), 4, **given)
 
 
-def policy_of(problem: veil.Problem, seed: int) -> veil.TimedPolicy:
-    rng = np.random.default_rng([seed, 1])
-    return veil.TimedPolicy(rng.dirichlet(np.ones(2), size=(problem.horizon, problem.num_cells)))
-
-
 def test_what_the_agent_or_the_secret_follows_stays():
     free, known = veil.Probability("F (s2 & X s1)", min=0.1), veil.Probability("G !s3", min=0.1, agent_knows=True)
     small, whole = (observed(build(problem_with(known, *more))).num_states for more in ((), (free,)))
@@ -38,18 +28,3 @@ def test_what_the_agent_or_the_secret_follows_stays():
     assert observed(build(alone)) is build(alone)
     same = problem_with(veil.Probability("F s3", min=0.1), secret=veil.Holds("F s3"))
     assert observed(build(same)) is build(same)
-
-
-def test_sampled_gradients_and_prior_of_a_search_are_those_of_the_whole_chain():
-    problem = problem_with(veil.Probability(FORMULAS[0], min=0.1), veil.Probability(FORMULAS[2], min=0.1))
-    table = policy_of(problem, 3).table
-    layers, hidden = Layers(build(problem)), build(problem)
-    events = layers.draw(table, 50, np.random.default_rng(0))
-    values, slope = layers.gradient(table, events, entropy_measure)
-    whole = on_sparse_kernel(Chain(hidden, table, stationary=False))
-    run = ColumnPass(whole, events, gradient=True, memory_bytes=2**30)
-    bits, cotangent = entropy_measure(run.result, events)
-    np.testing.assert_allclose(values, bits, atol=1e-12)
-    np.testing.assert_allclose(slope, run.pull_back(cotangent), atol=1e-11)
-    np.testing.assert_allclose(layers.prior(table), whole.prior, atol=1e-13)
-    assert layers.num_places < sum(len(np.flatnonzero(row)) for row in whole.occupancies > 0)

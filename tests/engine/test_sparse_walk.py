@@ -14,7 +14,6 @@ from tests.engine.chains import (
     total_and_slope,
     total_of,
 )
-from tests.engine.test_joint import at_every_time
 from veil.engine.backends.sparse_rows import SparseBlock, proportional_rows
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
@@ -27,23 +26,6 @@ from veil.policy.tables import softmax_pull_back
 def told_the_end(chain: Chain) -> Chain:
     """The same chain where the observer is told the last state."""
     return Chain(replace(chain.hidden, reveals_last=True), chain.table, stationary=chain.stationary)
-
-
-@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-def test_a_secret_of_every_time(timed: bool):
-    for case in small_cases(10, "last", timed=timed, work=2_000):
-        for chain in at_every_time(case):
-            plain, sparse = JointWalk(chain), SparseWalk(chain)
-            bits, slope = total_and_slope(plain)
-            found, other = total_and_slope(sparse)
-            taken, root = chain.table > 0, chain.hidden.root.T
-            begun = root[root.any(axis=1)] > 0
-            assert found == pytest.approx(bits, abs=1e-13)
-            assert sparse.num_sequences == plain.num_sequences
-            np.testing.assert_allclose(other[taken], slope[taken], atol=1e-11)
-            assert sparse.root_slope is not None
-            assert plain.root_slope is not None
-            np.testing.assert_allclose(sparse.root_slope[begun], plain.root_slope[begun], atol=1e-11)
 
 
 def test_an_observer_who_is_told_the_last_state():
@@ -91,6 +73,3 @@ def test_merging_changes_nothing_but_the_work():
     np.testing.assert_allclose(slope, other, atol=1e-12)
     assert merged.num_sequences == apart.num_sequences == 3**4
     assert merged.products < 0.7 * apart.products
-
-
-# Protocols

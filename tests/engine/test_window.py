@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tests.engine.chains import chain_of, small_cases, total_and_slope, total_of
+from tests.engine.chains import chain_of, small_cases, total_of
 from tests.random_problems import KINDS
 from veil.engine.chain import Chain
 from veil.engine.joint import JointWalk
 from veil.engine.window import Cut, Window
-from veil.measure.exact import EntropyObjective
 
 Path = tuple[tuple[int, ...], tuple[int, ...]]  # hidden states x_0 … x_T and events e_0 … e_T
 
@@ -87,17 +86,3 @@ def test_both_ends_are_the_entropies_of_section_5(kind: str):
                 assert found == pytest.approx(entropy_given(chain, everything, known), abs=1e-12)
                 open_ends += found > 0.01
     assert open_ends > 8
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_whole_window_cuts_nothing_off(kind: str):
-    for case in small_cases(10, kind):
-        chain = chain_of(case)
-        exact, slope = total_and_slope(JointWalk(chain))
-        for reveal in (False, True):
-            cut = Cut(chain, Window.around(chain, case.spec.horizon + 1), reveal=reveal)
-            assert not cut.cut_left
-            objective = EntropyObjective()
-            found = cut.run(JointWalk(cut.chain), objective)
-            assert objective.bits == pytest.approx(exact, abs=1e-13)
-            np.testing.assert_allclose(found, slope, atol=1e-13)

@@ -397,37 +397,6 @@ def test_a_long_list_is_cut_and_counted():
     assert "more" in caught.value.defects[-1]
 
 
-def test_an_impossible_observation_is_refused_and_forgotten():
-    """The message says what is possible; the filter can go on with what it knew before."""
-    watcher = veil.ObserverFilter(problem(), markov(HALF, HALF, HALF))
-    with pytest.raises(veil.errors.ImpossibleObservationError, match=r"'alarm' at time 0 is impossible.*'quiet'"):
-        watcher.update("alarm")  # the hall is always quiet
-    untouched = veil.ObserverFilter(problem(), markov(HALF, HALF, HALF))
-    np.testing.assert_array_equal(watcher.update("quiet"), untouched.update("quiet"))
-
-
-def test_an_observation_after_the_horizon_is_refused():
-    watcher = veil.ObserverFilter(problem(horizon=1), markov(HALF, HALF, HALF))
-    watcher.update("quiet")
-    watcher.update("quiet")
-    with pytest.raises(veil.VeilError, match="horizon is 1"):
-        watcher.update("quiet")
-
-
-def test_a_tree_too_large_is_refused_with_its_size_and_the_alternatives():
-    size = 4
-    rng = np.random.default_rng(0)  # no two histories leave the same belief, so none can be merged
-    chaos = veil.Model(rng.dirichlet(np.ones(size), (size, 1)), np.zeros((size, 1)), 0)
-    noisy = veil.Observer(rng.dirichlet(np.ones(5), size))
-    huge = veil.Problem(chaos, noisy, veil.LastState({1}), horizon=40)
-    with pytest.raises(veil.TooLargeError) as caught:
-        veil.opacity(huge, veil.MarkovPolicy.uniform(huge), method="exact")
-    text = str(caught.value)
-    assert "sequences" in text
-    assert "merge_tolerance" in text
-    assert "horizon" in text
-
-
 def test_nothing_is_renormalised():
     """A row that misses one by less than rounding allows is kept as it was given."""
     row = [0.1] * 10

@@ -171,9 +171,6 @@ def test_the_papers_largest_returns():
     assert max_return(gallery.load("paper-initial-state")) == pytest.approx(0.555, abs=5e-4)
 
 
-# ---------------------------------------------------------------- the later grid, transcribed as a drawing
-
-
 # The sensor of each cell, or 0; and its kind: # obstacle, T trap, t target, g goal.
 LATER_SENSORS = ["000AA0", "DDDAA0", "DDD000", "00EBBC", "000BBC", "000BBC"]
 LATER_CELLS = [".T....", "...t.g", "...T.#", ".#tTgt", ".T....", ".....T"]

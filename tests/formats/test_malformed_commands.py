@@ -74,6 +74,21 @@ POLICIES: dict[str, tuple[bytes, str]] = {
     "weights of a network": (save({"layer.weight": HALF}), "not a policy of veil"),
     "another version": (tensors(HALF, form="veil-policy-9"), "expected 'veil-policy-1'"),
     "an unknown kind": (tensors(HALF, "psychic"), "unknown kind 'psychic'"),
+    "nothing": (b"", "cannot be read as a policy"),
+    "an array of numpy": (b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'shape': (2, 2), }", "cannot be read as a policy"),
+    "no metadata": (save({"probabilities": HALF}), "not a policy of veil"),
+    "numbers of an unknown kind": (
+        header(
+            {
+                "__metadata__": {"veil": "veil-policy-1 markov"},
+                "probabilities": {"dtype": "X16", "shape": [2, 2], "data_offsets": [0, 8]},
+            },
+            b"\x00\x3f" * 4,
+        ),
+        "bad.safetensors",
+    ),
+    "a number that is none": (tensors([[np.nan, 1.0], [0.5, 0.5]]), "entry (state 0, action 0) is nan"),
+    "two axes in a policy of three": (tensors(HALF, "timed"), "expected (time, state, action)"),
     "rows that sum to two": (tensors(2 * HALF), "sums to 2"),
     "three axes in a policy of two": (tensors(np.full((1, 2, 2), 0.5)), "shape (1, 2, 2)"),
     "of another problem": (tensors(np.full((3, 2), 0.5)), "3"),

@@ -14,7 +14,6 @@ from veil.formats.pomdp.files import format_pomdp, from_pomdp, parse_pomdp
 
 CLASSICS = {"tiger": (2, 3, 2), "shuttle": (8, 3, 5), "cheese": (11, 4, 7), "hallway": (60, 5, 21)}
 HEAD = "discount: 0.9\nvalues: reward\nstates: 2\nactions: 2\nobservations: 2\nstart: uniform\n"
-BODY = "T: * identity\nO: * uniform\n"
 
 
 def same(one: Imported, two: Imported) -> bool:

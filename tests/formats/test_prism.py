@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.cli.commands import NO_PROOF, ONCE
 from tests.cli.commands import veil as command
 from tests.formats.classics import DATA
 from tests.formats.storm import build, stormpy, value
@@ -127,16 +128,7 @@ def test_a_scenario_and_the_commands_take_programs(tmp_path: Path, monkeypatch: 
     problem = veil.load("walk.toml")
     assert problem.num_states == 18
     assert problem.observer.num_observations == 2
-    done = command(
-        "solve",
-        "walk.toml",
-        "--set",
-        "solve.starts=1",
-        "--set",
-        "solve.iterations=2",
-        "--set",
-        "solve.certificate=false",
-    )
+    done = command("solve", "walk.toml", *ONCE, *NO_PROOF)
     assert done.code in (shared.SOLVED, shared.LIMIT, shared.DOUBTED), done.err
     done = command("inspect", "open.prism")
     assert done.code == 2

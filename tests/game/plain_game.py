@@ -73,35 +73,6 @@ class PlainGame:
             layer = {there for rows in step.values() for row in rows for there, _ in row}
         return PlainGame(hidden, available, start, moves, hidden.paid[0].terminal)
 
-    def ends(self) -> set[tuple[tuple[int, ...], int]]:
-        """Every (memory, value) that some policy makes possible at time T."""
-        last_layer = (
-            {there for rows in self.moves[-1].values() for row in rows for there, _ in row}
-            if self.moves
-            else self.start
-        )
-        return {(history, z) for history, _, z in last_layer}
-
-    def best_response(self, costs: dict[tuple[tuple[int, ...], int], float], price: float) -> float:
-        """`max_π E[w + λG]` by backward induction."""
-        gamma, horizon = self.hidden.paid[0].discount, self.hidden.horizon
-
-        def value(situation: Situation, time: int, known: dict) -> float:
-            history, x, z = situation
-            if time == horizon:
-                return costs[history, z] + price * gamma**horizon * self.terminal[x]
-            if (situation, time) not in known:
-                known[situation, time] = max(
-                    price * gamma**time * self.hidden.paid[0].reward[x, a]
-                    + sum(p * value(s, time + 1, known) for s, p in row)
-                    for a, row in enumerate(self.moves[time][situation])
-                    if self.available[x, a]
-                )
-            return known[situation, time]
-
-        known: dict = {}
-        return sum(p * value(situation, 0, known) for situation, p in self.start.items())
-
     def play(self, choose: Callable[[int, Situation], np.ndarray]) -> tuple[float, float]:
         """`H(Z|memory at T)` in bits and the expected return of a policy `choose(time, situation) -> probabilities`."""
         law, gained, gamma = dict(self.start), 0.0, self.hidden.paid[0].discount

@@ -1,17 +1,16 @@
-"""Automata of beliefs: both bounds enclose the whole game, merging is never understated, clusters are what they say."""
+"""Automata of beliefs: both bounds enclose the whole game, merging is never understated, policies are lifted."""
 
-import numpy as np
 import pytest
 
 import veil
-from tests.game.cases import agent_of, first_or_last, grown
+from tests.game.cases import first_or_last, grown
 from tests.game.plain_game import play_history
 from tests.seeds import in_blocks
 from veil.common.clock import Clock, Progress
 from veil.engine.compile import build
 from veil.game.arrivals import make_arrivals
 from veil.game.ascent import game_of_policy
-from veil.game.clusters import cluster_beliefs, clustered_graph, opacity_lower_bound
+from veil.game.clusters import clustered_graph, opacity_lower_bound
 from veil.game.lift import ChargedBits, lift
 from veil.game.pairs import LastEvents, make_pairs
 from veil.game.redirect import redirected_graph
@@ -103,20 +102,6 @@ def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_al
     assert min(bound.upper, result.upper) >= whole.lower - 1e-9
 
 
-def test_arrivals_are_the_steps_with_their_events_apart():
-    for name in ("paper-last-state", "paper-initial-state"):
-        pairs = make_pairs(build(veil.gallery.load(name, horizon=4)), LastEvents(1))
-        agent = AgentProblem(veil.gallery.load(name, horizon=4), pairs)
-        apart = AgentProblem(agent.problem, pairs, make_arrivals(pairs))
-        with_events, without = apart.outcome(apart.uniform()), agent.outcome(agent.uniform())
-        np.testing.assert_allclose(with_events.joint, without.joint, atol=1e-15)
-        for part, mass in zip(apart.arrivals, with_events.arrivals, strict=True):
-            bits, slope = part.lost_bits(mass)
-            assert bits >= -1e-12
-            change = np.random.default_rng(0).random(len(mass)) * mass * 1e-6
-            assert part.lost_bits(mass + change)[0] - bits == pytest.approx(float(slope @ change), rel=1e-3, abs=1e-12)
-
-
 @pytest.mark.parametrize(("name", "horizon"), [("later-last-state", 9), ("paper-last-state", 6)])
 def test_lifting_raises_what_is_proven_of_a_policy(name: str, horizon: int):
     """It keeps the return, with a surplus that costs less than a thousandth of a bit."""
@@ -132,55 +117,6 @@ def test_lifting_raises_what_is_proven_of_a_policy(name: str, horizon: int):
     assert lifted.bits == ChargedBits(agent).value(lifted.outcome)
     assert lifted.bits <= opacity_lower_bound(pairs, lifted.tables).bits
     assert 0 <= lifted.outcome.expected_return - (game.threshold or 0.0) <= 1e-3
-
-
-def test_a_policy_moved_to_a_redirected_automaton_does_there_what_it_did():
-    problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
-    game = solve_game(problem, LastEvents(1), gap=1e-2)
-    redirected = redirected_graph(AgentProblem(problem, game.pairs), game)
-    agent = AgentProblem(problem, make_pairs(build(problem), redirected.memory))
-    moved = redirected.moved(game.pairs, game.tables, agent)
-    assert [len(one) for one in redirected.origin] == list(redirected.memory.graph.sizes[:-1])
-    for time_of, (table, even) in enumerate(zip(moved, agent.uniform(), strict=True)):
-        old, new = game.pairs.layers[time_of], agent.pairs.layers[time_of]
-        did = dict(zip(zip(old.node.tolist(), old.x.tolist(), strict=True), game.tables[time_of].T, strict=True))
-        origin = redirected.origin[time_of][redirected.memory.kept[time_of]][new.node]
-        keys = zip(origin.tolist(), new.x.tolist(), strict=True)
-        expected = [did.get(key, uniform) for key, uniform in zip(keys, even.T, strict=True)]
-        np.testing.assert_array_equal(table.T, expected)
-
-
-def test_a_game_near_its_own_answer_is_solved_in_fewer_iterations_to_the_same_value():
-    problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
-    cold = solve_game(problem, LastEvents(2), gap=1e-3)
-    prior = AgentProblem(problem, cold.pairs).spread(cold.tables, 0.01)
-    warm = solve_game(problem, pairs=cold.pairs, prior=prior, gap=1e-3)
-    assert warm.gap <= 1e-3
-    assert warm.lower <= cold.upper
-    assert cold.lower <= warm.upper
-    assert warm.expected_return >= (warm.threshold or 0.0) - 1e-9
-    assert warm.iterations < cold.iterations
-
-
-# Clusters.
-
-
-def test_clusters_keep_what_differs_most_apart():
-    beliefs = np.array([[0.9, 0.1], [0.88, 0.12], [0.1, 0.9], [0.12, 0.88], [0.5, 0.5]])
-    cluster = cluster_beliefs(beliefs, 3)
-    assert cluster[0] == cluster[1]
-    assert cluster[2] == cluster[3]
-    assert len(set(cluster.tolist())) == 3
-    assert len(set(cluster_beliefs(beliefs, 10).tolist())) == 5
-
-
-def test_a_clustered_graph_places_every_history():
-    problem = veil.gallery.load("paper-last-state")
-    agent = agent_of(problem, LastEvents(1))
-    refined = make_pairs(build(problem), clustered_graph(agent, agent.uniform(), 20).memory)
-    assert max(refined.graph.sizes) <= 20
-    for layer, step in zip(refined.layers, refined.steps, strict=False):
-        assert np.asarray(step.sum(axis=1)) == pytest.approx(np.ones(5 * len(layer)))
 
 
 def test_automata_end_where_the_next_one_does_not_fit():

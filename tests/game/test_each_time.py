@@ -9,8 +9,8 @@ import pytest
 import veil
 from tests.game.cases import grown
 from tests.game.plain_game import PlainGame
-from tests.problem.test_masks import distributions
 from tests.proof.plain import code, saved
+from tests.random_problems import distributions
 from tests.seeds import in_blocks
 from veil.engine.return_range import threshold
 from veil.game.enclose import enclose

@@ -10,9 +10,9 @@ import veil
 from tests.formats.test_policies import comes_back
 from tests.game.all_paths import hidden_bits
 from tests.game.test_records import random_pairs, random_secrets
-from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
 from tests.proof.plain import code, saved
+from tests.random_problems import distributions
 from tests.seeds import in_blocks
 from veil.game.records import solve_records_game
 

@@ -1,34 +1,17 @@
-"""The public graph and its pairs: the tree of the engine, windows, counts made beforehand, and steps that lose nothing."""
+"""The public graph and its pairs: as many histories as the engine counts, and refusals before anything is built."""
 
-import random
-
-import numpy as np
 import pytest
 
 import veil
-from tests.game.plain_game import PlainGame, everything, last
-from tests.random_problems import random_spec, to_problem
-from tests.seeds import in_blocks
-from veil.common.clock import Clock, OutOfTime
 from veil.engine.chain import make_chain
 from veil.engine.compile import build
-from veil.engine.moves import Moves, situations
 from veil.engine.size import tree_size
-from veil.game.arrivals import make_arrivals
 from veil.game.pairs import (
     FullHistory,
-    GivenGraph,
     LastEvents,
-    PublicGraph,
-    TailEvents,
     count_tree,
     make_pairs,
 )
-
-
-def some_problem(seed: int) -> veil.Problem:
-    rng = random.Random(seed)
-    return to_problem(random_spec(rng, work=3000), rng)
 
 
 @pytest.mark.parametrize(("name", "leaves"), [("paper-last-state", 2579), ("later-last-state", 69_405)])
@@ -43,120 +26,9 @@ def test_the_tree_has_the_histories_of_the_engine(name, leaves):
     assert counted.num_pairs == pairs.num_pairs
 
 
-@in_blocks(10, 60)
-def test_pairs_are_the_situations_that_can_be_reached(seed):
-    problem = some_problem(seed)
-    for memory, remember in ((FullHistory(), everything), (LastEvents(1), last(1)), (LastEvents(3), last(3))):
-        pairs, plain = make_pairs(build(problem), memory), PlainGame.of(problem, remember)
-        for layer, step in zip(pairs.layers, plain.moves, strict=False):
-            assert len(layer) == len(step)
-        assert pairs.reachable.sum() == len(plain.ends())
-        assert pairs.start.sum() == pytest.approx(1.0)
-        for layer, step in zip(pairs.layers, pairs.steps, strict=False):
-            sums = np.asarray(step.sum(axis=1)).reshape(problem.num_actions, -1)
-            available = problem.model.available[build(problem).state[layer.x]].T
-            assert sums == pytest.approx(available.astype(float), abs=1e-9)
-    counted = count_tree(build(problem))
-    tree = make_pairs(build(problem), FullHistory())
-    assert (counted.num_pairs, counted.num_histories) == (tree.num_pairs, tree.graph.sizes[-1])
-
-
-@in_blocks(10, 30)
-def test_steps_with_events_apart_sum_to_the_step(seed):
-    problem, rng = some_problem(seed), np.random.default_rng(seed)
-    events = build(problem).num_events
-    for memory in (FullHistory(), LastEvents(1), TailEvents(1)):
-        pairs = make_pairs(build(problem), memory)
-        for step, layer, part in zip(pairs.steps, pairs.layers, make_arrivals(pairs), strict=False):
-            table = rng.random((problem.num_actions, len(layer)))
-            summed = np.asarray(part.by_event(table, events).sum(axis=0)).reshape(events, -1).sum(axis=0)
-            assert summed == pytest.approx(step.T @ table.ravel(), abs=1e-12)
-
-
-def test_the_examples_of_the_docstrings():
-    model = veil.Model([[[0.75, 0.25]], [[0.0, 1.0]]], [[0.0], [0.0]], 0)
-    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=1)
-    pairs = make_pairs(build(problem), FullHistory())
-    assert [(layer.node.tolist(), layer.x.tolist()) for layer in pairs.layers] == [([0], [0]), ([0, 1], [0, 1])]
-    np.testing.assert_array_equal(pairs.steps[0].toarray(), [[0.75, 0.25]])
-    np.testing.assert_array_equal(
-        make_arrivals(pairs)[0].by_event(np.ones((1, 1)), 2).toarray(), [[0.75, 0.0, 0.0, 0.25]]
-    )
-
-
-def test_a_graph_can_be_used_again():
-    problem = veil.gallery.load("paper-last-state")
-    pairs = make_pairs(build(problem), LastEvents(2))
-    again = make_pairs(build(problem), GivenGraph(pairs.graph))
-    assert again.graph.sizes == pairs.graph.sizes
-    assert again.num_pairs == pairs.num_pairs
-    for one, other in zip(again.graph.following, pairs.graph.following, strict=True):
-        np.testing.assert_array_equal(one, other)  # with -1 where an event is not possible
-
-
-def test_long_horizons_repeat_their_steps():
-    problem = veil.gallery.load("paper-last-state").replace(horizon=60)
-    pairs = make_pairs(build(problem), LastEvents(3))
-    assert len({id(step) for step in pairs.steps}) < 20
-
-
 def test_what_does_not_fit_is_refused_before_it_is_built():
     problem = veil.gallery.load("paper-last-state").replace(horizon=60)
     with pytest.raises(veil.TooLargeError, match="the game on the whole history needs more than"):
         make_pairs(build(problem), FullHistory())
     with pytest.raises(veil.TooLargeError, match="an observer of bounded memory"):
         make_pairs(build(problem), LastEvents(3), memory_bytes=2**16)
-
-
-@in_blocks(10, 30)
-def test_situations_name_model_memory_and_state(seed):
-    problem = some_problem(seed)
-    hidden = build(problem)
-    found = situations(problem, hidden)
-    assert (found % problem.num_states == hidden.state).all()
-    if problem.secret_table.agent_knows:
-        reached = (make_chain(problem, veil.MarkovPolicy.uniform(problem)).occupancies > 0).any(axis=0)
-        assert (found == hidden.cell)[reached].all()
-
-
-def test_layers_are_made_until_the_deadline():
-    hidden = build(veil.gallery.load("paper-last-state", horizon=5))
-    for memory in (FullHistory(), LastEvents(1)):
-        with pytest.raises(OutOfTime):
-            make_pairs(hidden, memory, clock=Clock(0.0))
-
-
-@pytest.mark.parametrize("memory", [FullHistory(), LastEvents(0), LastEvents(2), TailEvents(2)])
-def test_minus_one_marks_what_is_not_possible(memory):
-    """And nothing else: the first event of a start in one state, and the events of each node."""
-    problem = veil.gallery.load("paper-last-state", horizon=4)
-    hidden = build(problem)
-    pairs = make_pairs(hidden, memory)
-    graph, moves = pairs.graph, Moves.of(hidden)
-    np.testing.assert_array_equal(graph.first >= 0, (hidden.root > 0).any(axis=0))
-    assert (graph.first < 0).any()
-    for layer, table, size in zip(pairs.layers, graph.following, graph.sizes, strict=False):
-        np.testing.assert_array_equal(table >= 0, moves.possible(layer, size))
-    assert LastEvents(1).kind == "the last event"
-    assert LastEvents(2).kind == "the last 2 events"
-
-
-def test_a_graph_that_is_used_again_drops_what_no_policy_reaches():
-    """Nodes are numbered anew without gaps, `kept` says which they were, and -1 stays where nothing is possible."""
-    hidden = build(veil.gallery.load("paper-last-state", horizon=3))
-    graph = make_pairs(hidden, LastEvents(1)).graph
-    first = np.where(graph.first >= 0, graph.first + 2, -1)  # two nodes more in each layer, to which nothing leads
-    following = [np.full((size + 2, hidden.num_events), 1) for size in graph.sizes[:-1]]
-    for larger, table in zip(following, graph.following, strict=True):
-        larger[2:] = np.where(table >= 0, table + 2, -1)
-    sizes = tuple(size + 2 for size in graph.sizes)
-    memory = GivenGraph(PublicGraph(first, tuple(following), sizes, False, "larger"))
-    for _ in range(2):  # as often as it is used
-        again = make_pairs(hidden, memory)
-        assert again.graph.sizes == graph.sizes
-        np.testing.assert_array_equal(again.graph.first, graph.first)
-        for one, other in zip(again.graph.following, graph.following, strict=True):
-            np.testing.assert_array_equal(one, other)
-        assert [kept.tolist() for kept in memory.kept] == [list(range(2, size)) for size in sizes]
-    assert (graph.first == -1).any()
-    assert any((table == -1).any() for table in graph.following)

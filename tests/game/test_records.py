@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 import veil
 from tests.planning.test_pairs import two_sensors
-from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
 from tests.proof.plain import code, saved
+from tests.random_problems import distributions
 from tests.seeds import in_blocks, looped
 from veil.common.logs import conditional_entropy_bits
 from veil.engine.compile import build

@@ -101,12 +101,3 @@ def test_a_limit_ends_it_with_bounds_and_a_feasible_policy():
     found = veil.solve(problem, "game", "history", iterations=1, certificate=False)
     assert found.feasible
     assert found.opacity.bits <= found.upper_bits + 1e-9
-
-
-def test_the_game_says_why_it_ended():
-    problem = make_problem([veil.Return(max="40%", reward="energy")], 3, horizon=2)
-    assert solve_game(problem, gap=0.05, clock=Clock()).stopped == "gap reached"
-    asked = solve_game(problem, gap=0.05, clock=Clock(stop=lambda: True))
-    assert asked.stopped == "stop requested"
-    assert asked.threshold is not None
-    assert asked.expected_return >= asked.threshold

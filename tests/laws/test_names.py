@@ -13,9 +13,8 @@ import veil
 from tests.game.all_paths import hidden_bits
 from tests.game.test_records import random_pairs, random_secrets
 from tests.oracle import evaluate
-from tests.problem.test_masks import distributions
 from tests.proof.plain import code, saved, second
-from tests.random_problems import random_case
+from tests.random_problems import distributions, random_case
 from tests.seeds import blocks
 from veil.common.errors import InputError
 from veil.formats.policies.text import policy_from_csv, policy_from_json, policy_to_csv, policy_to_json

@@ -50,7 +50,7 @@ def test_the_bound_is_valid_in_almost_all_data_sets(count: int):
 
 def test_nothing_is_found_where_there_is_nothing():
     rng = np.random.default_rng(0)
-    secrets, sequences = rng.integers(0, 3, 2000), rng.integers(0, 4, (2000, 5))
+    secrets, sequences = rng.integers(0, 3, 1200), rng.integers(0, 4, (1200, 5))
     found = veil.audit(secrets, sequences, curve=False)
     assert found.leakage.low == 0
     assert found.leakage.value < 0.005
@@ -59,7 +59,7 @@ def test_nothing_is_found_where_there_is_nothing():
 
 
 def test_a_certain_secret_is_found_whole():
-    secrets = ["left", "right", "left", "up"] * 200
+    secrets = ["left", "right", "left", "up"] * 100
     sequences = [["x", name[0]] for name in secrets]
     found = veil.audit(secrets, sequences, curve=False)
     assert found.prior_bits == pytest.approx(1.5)

@@ -6,7 +6,7 @@ import pytest
 import veil
 from tests.engine.chains import small_case, small_cases
 from tests.engine.runs import MEMORIES, remembering_cases
-from tests.random_problems import KINDS, Case
+from tests.random_problems import Case
 from veil.measure.attack import attack
 from veil.measure.attack_result import Attack, Estimate, fano_error
 from veil.measure.result import Opacity
@@ -22,36 +22,7 @@ def other_policy(case: Case, seed: int, *, sparse: bool = False) -> veil.MarkovP
     return veil.MarkovPolicy.softmax(np.where(taken, theta, -np.inf))
 
 
-def within(estimate: Estimate | None, exact: float | None, rare: float = 2e-3) -> bool:
-    """Whether an estimate lies within 4.5 errors of the exact value; what is too rare to be met is in no error."""
-    assert estimate is not None
-    assert exact is not None
-    return abs(estimate.value - exact) < rare + 4.5 * estimate.std_error
-
-
 # An observer who knows the policy
-
-
-@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_score_is_what_the_joint_table_says(kind: str, timed: bool):
-    scores = []
-    for number, case in enumerate(small_cases(5, kind, timed=timed, work=2_000)):
-        table = veil.measures.joint_table(case.problem, case.policy)
-        found = attack(case.problem, case.policy, 4_000, seed=number)
-        assert found.accuracy.exact == pytest.approx(table.guess_probability, abs=1e-7)
-        assert found.exact_cross_entropy_bits == pytest.approx(table.bits, abs=1e-9)
-        assert found.blind_accuracy == pytest.approx(table.prior_guess_probability, abs=1e-8)
-        assert found.opacity == veil.opacity(case.problem, case.policy, seed=number)
-        assert within(found.accuracy, table.guess_probability)
-        assert within(found.finite_cross_entropy_bits, table.bits, rare=5e-3)
-        assert (found.infinite_share.value, found.impossible_share.value) == (0, 0)
-        assert (found.infinite_share.exact, found.impossible_share.exact) == (0, 0)
-        assert found.mistake is None
-        if found.accuracy.std_error > 3e-3:
-            scores.append((found.accuracy.value - table.guess_probability) / found.accuracy.std_error)
-    assert len(scores) > 0
-    assert abs(np.mean(scores)) < 4 / np.sqrt(len(scores))
 
 
 def test_confidence_is_what_it_claims():
@@ -72,23 +43,6 @@ def test_confidence_is_what_it_claims():
                 bins += 1
         assert found.expected_calibration_error < 0.02
     assert bins >= 6
-
-
-def test_accuracy_over_time_is_that_of_the_beliefs_then():
-    """Exactly, from the joint table: the best guess after t observations."""
-    problem = veil.gallery.load("paper-initial-state").replace(horizon=4)
-    policy = veil.MarkovPolicy.uniform(problem)
-    found = attack(problem, policy, 40_000)
-    table = veil.measures.joint_table(problem, policy)
-    for time in range(5):
-        _, group = np.unique(table.events[:, : time + 1], axis=0, return_inverse=True)
-        united = np.zeros((group.max() + 1, 4))
-        np.add.at(united, group.ravel(), table.probabilities)
-        exact = united.max(axis=1).sum()
-        assert found.accuracy_over_time[time] == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 40_000))
-    assert found.accuracy_over_time[-1] == found.accuracy.value
-    with pytest.raises(ValueError, match="read-only"):
-        found.accuracy_over_time[0] = 1
 
 
 def test_no_decisions_and_no_first_observation():

@@ -124,13 +124,7 @@ def test_the_gradient_of_auto_follows_the_size():
     [
         ({"method": "guess"}, "method is 'guess', expected one of 'auto', 'exact', 'bracket', 'sampled'"),
         ({"width": -1.0}, "width is -1.0, expected bits, 0 or more"),
-        ({"width": float("nan")}, "width is nan"),
-        ({"sequences": 1}, "sequences is 1"),
         ({"seed": -1}, "seed is -1"),
-        ({"memory_bytes": 10}, "memory_bytes is 10"),
-        ({"time_limit": 0}, "time_limit is 0"),
-        ({"time_limit": float("nan")}, "time_limit is nan"),
-        ({"merge_tolerance": 2.0}, "merge_tolerance is 2.0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_by_value_and_gradient(settings: dict[str, Any], says: str):
@@ -139,13 +133,6 @@ def test_settings_that_make_no_sense_are_refused_by_value_and_gradient(settings:
         veil.opacity(problem, uniform(problem), **settings)
     with pytest.raises(veil.InputError, match=says):
         veil.opacity_gradient(problem, np.zeros((2, 2)), **settings)
-
-
-def test_a_policy_that_does_not_fit_is_refused_by_every_method():
-    problem = veil.gallery.load("two-rooms")
-    for method in METHODS:
-        with pytest.raises(veil.InputError):
-            veil.opacity(problem, veil.MarkovPolicy(np.full((3, 2), 0.5)), method)  # type: ignore[arg-type]
 
 
 def test_the_text_of_each_method():

@@ -92,9 +92,6 @@ def test_a_budget_that_makes_no_sense_is_refused(options: dict, expected: str):
         veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method="exact", **options)
 
 
-# Values
-
-
 # No decisions at all
 
 

@@ -1,5 +1,7 @@
 """The return given the secret: by hand, over an infinite horizon, and in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def test_an_uneven_return_is_remarked_and_pairs_have_their_own_values():
     problem = corridor()
     found = return_given_secret(problem, POLICY)
     assert found.expected_return.tolist() == pytest.approx([0.0, 0.9 + 0.81])
-    assert found.text == "elsewhere 0, secret 1.71"
+    assert found.text == "0 if elsewhere; 1.71 if secret"
     assert found.is_uneven
     alone = return_given_secret(problem, POLICY, pair="start")
     assert alone.expected_return.tolist() == pytest.approx([0.25 * 1.71])
@@ -53,6 +55,14 @@ def test_history_policies_and_large_rewards():
     assert up - low == pytest.approx(1.71, rel=1e-3)
 
 
+def test_equal_returns_are_no_remark_and_tiny_ones_are_shown_as_zero():
+    problem = corridor()
+    found = return_given_secret(problem, POLICY)
+    assert found.differs
+    assert not replace(found, expected_return=np.array([0.3, 0.3])).differs
+    assert replace(found, expected_return=np.array([1e-17, 0.3])).text == "0 if elsewhere; 0.3 if secret"
+
+
 def test_a_whole_path_has_no_value_to_condition_on():
     problem = corridor(pairs=[]).replace(secret=veil.Trajectory())
     with pytest.raises(veil.InputError, match="whole path"):
@@ -65,7 +75,7 @@ def test_a_summary_says_what_a_percentage_means_and_that_the_return_is_uneven():
     )
     facts = " ".join(solution.summary().split())
     assert " 50% of the range 0 … 1.71 is 0.855" in facts
-    assert "given the secret: elsewhere 0, secret 1.71; the runs of one value earn less than half" in facts
+    assert "given the secret: 0 if elsewhere; 1.71 if secret; the runs of one value earn less than half" in facts
     even = veil.solve(
         corridor(pairs=[], secret=veil.InitialState(), min_return=0.5), starts=2, iterations=5, certificate=False
     )

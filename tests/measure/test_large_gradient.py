@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import veil
 
-STATES = 20_000
+STATES = 10_000
 
 
 def long_ring(horizon: int) -> veil.Problem:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import veil
-from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
+from tests.random_problems import distributions
 from tests.seeds import in_blocks
 from veil.formats.scenario.load import load, read_scenario
 from veil.formats.scenario.toml import to_toml

@@ -99,9 +99,6 @@ def test_a_table_too_large_is_refused():
         veil.measures.joint_table(problem, veil.MarkovPolicy.uniform(problem))
 
 
-# Bits over time
-
-
 # What a sensor costs
 
 
@@ -130,9 +127,3 @@ def test_an_observer_without_sensors_or_silence_is_told_what_is_missing():
         veil.measures.sensor_costs(case.problem, case.policy)
     with pytest.raises(veil.InputError, match="no silent observation to show"):
         veil.measures.observation_costs(case.problem, case.policy)
-
-
-def test_an_unknown_silent_observation_is_a_users_fault():
-    problem = veil.gallery.load("two-rooms")
-    with pytest.raises(veil.InputError, match="unknown observation 'hush'"):
-        veil.measures.observation_costs(problem, veil.MarkovPolicy.uniform(problem), silent="hush")

@@ -1,13 +1,11 @@
 """Histories merged by their beliefs: how many are kept apart, and that the bounds hold whatever is merged."""
 
-import numpy as np
 import pytest
 
 import veil
 from tests.measure.test_trajectory import random_case
 from tests.paths import entropy, hidden_bits, merged
 from tests.seeds import in_blocks
-from veil.engine.beliefs import merge_beliefs
 from veil.engine.chain import Chain, make_chain
 from veil.engine.event_entropy import show_path
 from veil.measure.exact import Budget
@@ -70,28 +68,3 @@ def test_a_step_that_does_not_fit_the_memory_is_not_taken():
     found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "bracket", memory_bytes=2**20)
     assert found.lower == 0.0
     assert found.prior_bits < found.upper < found.prior_bits + 1e-9
-
-
-def test_nothing_is_merged_before_there_is_need():
-    """After the last event nothing is merged, so that two events are exact; and the rows that were met are counted."""
-    problem = veil.gallery.load("paper-last-state", horizon=1).replace(secret=veil.Trajectory())
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
-    assert event_bounds(chain, 1, Budget()).width == 0.0
-    longer = make_chain(problem.replace(horizon=6), veil.MarkovPolicy.uniform(problem))
-    few, all_ = (event_bounds(longer, most, Budget()) for most in (2, 10**6))
-    possible = np.count_nonzero(longer.hidden.first.sum(axis=0))
-    assert possible <= few.num_sequences < all_.num_sequences
-    assert few.lower < all_.lower <= all_.upper < few.upper
-    assert all_.width < 1e-12
-
-
-def test_what_is_merged_first():
-    """The tolerance follows the mass: rare histories that differ are merged before common ones that differ less."""
-    beliefs = np.array([[0.50, 0.50], [0.52, 0.48], [0.2, 0.8], [0.4, 0.6]])
-    mass = np.array([0.5, 0.45, 0.00001, 0.000012])
-    row, state = np.divmod(np.arange(8), 2)
-    cluster = merge_beliefs(np.zeros(4, dtype=np.int64), row, state, (mass[:, None] * beliefs).ravel(), 3)
-    assert cluster[2] == cluster[3]
-    assert len(np.unique(cluster)) == 3
-    apart = merge_beliefs(np.arange(4), row, state, (mass[:, None] * beliefs).ravel(), 1)
-    assert len(np.unique(apart)) == 4  # other groups are never merged

@@ -56,12 +56,6 @@ def test_a_constraint_is_met_up_to_its_bound(relation: str, value: float, slack:
     assert found.text == f"energy {relation} 2"
 
 
-def test_the_price_of_a_constraint_is_said_where_it_is_known():
-    assert (
-        ConstraintValue("energy", "≤", 2.0, 1.0, 0.25).fact()[1] == "1, required: at most 2; price 0.25 bits per unit"
-    )
-
-
 @looped(
     "measured", [veil.opacity, veil.opacity_gradient, veil.measures.quantities, veil.measures.joint_table, veil.attack]
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import veil
+from tests.random_problems import distributions
 from veil.planning.best_returns import best_stationary_return
 from veil.proof.feasibility import reaches_threshold
 
@@ -87,12 +88,6 @@ def harvest(min_return: float | str | None = None, scale: float = 1.0) -> veil.P
     rewards = scale * np.array([[1.0, 0.0], [0.0, 0.0]])
     model = veil.Model(transitions, rewards, "field", 1.0, [0.0, 3.0 * scale], ["field", "home"])
     return veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({"home"}), 2, min_return)
-
-
-def distributions(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Random distributions along the last axis, with some entries near zero."""
-    found = rng.uniform(0.05, 1, shape) * (rng.random(shape) < 0.8) + 1e-3
-    return found / found.sum(axis=-1, keepdims=True)
 
 
 def two_sensors(seed: int = 0, **bounds: Any) -> veil.Problem:

@@ -48,14 +48,6 @@ def test_every_search_keeps_all_constraints(settings: dict[str, Any], memory: An
     assert all(one.met for one in exact)
 
 
-def test_other_random_problems_too():
-    for seed in (0,):
-        for method in ("ascent", "primal-dual"):
-            found = veil.solve(limited(LIMITS, seed), method, "timed", iterations=30, **FEW)  # type: ignore[arg-type]
-            assert found.feasible, (seed, method)
-            assert all(one.met for one in veil.constraint_values(limited(LIMITS, seed), found.policy)), (seed, method)
-
-
 @pytest.mark.slow
 def test_prices_are_the_slopes_of_the_optimum():
     found = veil.solve(FEASIBLE, memory="timed", starts=6, **FEW)

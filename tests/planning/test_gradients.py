@@ -196,6 +196,7 @@ SAMPLED = {
     "entropy": (random_problem(10), "timed", {}),
     "stationary": (random_problem(11), "markov", {}),
     "leakage": (random_problem(10), "timed", {"objective": "leakage"}),
+    "constraints": (limited(ENERGY, 3), "timed", {}),
     "corridor": (corridor(veil.StateAt(2, ["r0c1", "r0c3"])), "timed", {}),
     "path": (veil.gallery.load("two-rooms").replace(secret=veil.Trajectory()), "timed", {}),
     "path leakage": (veil.gallery.load("two-rooms").replace(secret=veil.Trajectory()), "timed", {"objective": "leakage"}),

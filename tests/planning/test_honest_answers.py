@@ -44,12 +44,6 @@ def test_a_search_that_did_not_come_to_the_class_asked_for_says_so():
     assert any("stationary Markov policies" in one for one in solution.doubts)
 
 
-def test_a_search_without_time_says_so():
-    solution = veil.solve(random_problem(1), time_limit=0.0, **QUIET)
-    assert solution.status.name == "NOT_SEARCHED"
-    assert any("allow more time" in one for one in solution.doubts)
-
-
 def test_what_is_proven_good_is_not_doubted():
     """A secret that no policy can reach: nothing can be hidden, which is proven."""
     model = veil.Model(np.eye(3)[:, None].repeat(2, axis=1), np.zeros((3, 2)), [1, 0, 0])

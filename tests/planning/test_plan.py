@@ -13,7 +13,6 @@ from veil.engine.size import tree_size
 from veil.planning.options import SolveOptions
 from veil.planning.plan import Plan, plan
 from veil.planning.policy_class import any_table, make_space
-from veil.planning.ranking import distinct
 
 
 @pytest.mark.parametrize(
@@ -95,16 +94,3 @@ def test_a_smaller_class_that_has_no_time_for_a_first_check_is_left_out():
     assert memories == {0.05: ["timed"], 600.0: ["markov", "timed"]}
     found = veil.solve(problem, time_limit=0.05, progress=False, **given)  # pyright: ignore[reportArgumentType]
     assert found.feasible
-
-
-def test_starts_that_decide_alike_count_once():
-    """Tables that differ only where no run comes are one; of the others the better come first."""
-    transitions = np.zeros((3, 2, 3))
-    transitions[:, 0, 0] = transitions[:, 1, 1] = 1.0  # state 2 is never reached
-    problem = veil.Problem(
-        veil.Model(transitions, np.zeros((3, 2)), 0), veil.Observer(np.eye(3)), veil.LastState({1}), 4
-    )
-    space = make_space(problem)
-    stay, alike, leave = (np.array([[[1, 0], [1, 0], row]]) for row in ([1.0, 0.0], [0.0, 1.0], [1.0, 0.0]))
-    leave[0, :2] = [0.0, 1.0]
-    assert distinct(space, [stay, alike, leave], np.array([0.3, 0.2, 0.1])).tolist() == [0, 2, 1]

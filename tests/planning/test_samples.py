@@ -78,24 +78,11 @@ def test_a_threshold_for_each_start_constraints_a_task_and_an_infinite_horizon()
     assert all(one.met for one in veil.constraint_values(problem, found.policy))
 
 
-def test_a_given_policy_is_never_lost():
-    problem = random_problem(5)
-    best = veil.solve(problem, **FEW)
-    for memory in ("markov", "timed"):
-        assert solve(problem, start=best.policy, memory=memory).opacity.bits >= best.opacity.bits - 0.01
-
-
 def test_what_is_known_before_the_first_iteration_is_in_the_history():
     found = solve(random_problem(0), iterations=3)
     assert found.history.iteration.tolist() == [0, 1, 2, 3]
     assert found.threshold is not None
     assert found.history.expected_return[0] >= found.threshold
-
-
-def test_without_any_time_the_policy_of_largest_return_is_returned_and_said_to_be_that():
-    found = solve(random_problem(1), time_limit=0.0, iterations=None)
-    assert (found.iterations, found.feasible, found.status) == (0, True, veil.Status.NOT_SEARCHED)
-    assert "before the first iteration" in found.summary()
 
 
 def test_an_answer_that_cannot_be_enumerated_is_estimated_with_its_error():

@@ -16,6 +16,22 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
 
 Run = Callable[..., str]
+GRAPH = """
+[graph]
+initial = "hall"
+transitions = [
+  ["hall", "stay", "hall"], ["hall", "go", { vault = 0.5, hall = 0.5 }],
+  ["vault", "stay", "vault"], ["vault", "go", "hall"],
+]
+
+[observer.sensors.vault]
+states = "vault"
+detection = 0.75
+
+[secret]
+kind = "last_state"
+states = "vault"
+"""
 # Entry points that do not fit, each beside those that do.
 MISFITS = {
     "veil.secrets": {
@@ -86,6 +102,14 @@ def _worker(site: Path, points: dict[str, dict[str, str]] | None) -> Iterator[Wo
     made = Worker(site)
     yield made
     made.close()
+
+
+@pytest.fixture
+def scenario(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The file `rooms.toml` with the module's `ROOMS`."""
+    path = tmp_path / "rooms.toml"
+    path.write_text(request.module.ROOMS)
+    return path
 
 
 @pytest.fixture

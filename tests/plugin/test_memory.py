@@ -4,30 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Run, parsed
+from tests.plugin.conftest import GRAPH, Run, parsed
 
-ROOMS = """
-horizon = 3
+pytestmark = pytest.mark.usefixtures("scenario")
 
-[graph]
-initial = "hall"
-transitions = [
-  ["hall", "stay", "hall"], ["hall", "go", { vault = 0.5, hall = 0.5 }],
-  ["vault", "stay", "vault"], ["vault", "go", "hall"],
-]
-
-[observer.sensors.vault]
-states = "vault"
-detection = 0.75
-
-[secret]
-kind = "last_state"
-states = "vault"
-
-[solve]
-memory = { stayed = 2 }
-starts = 1
-"""
+ROOMS = f"horizon = 3\n{GRAPH}\n[solve]\nmemory = {{ stayed = 2 }}\nstarts = 1\n"
 # By hand: all runs of the two rooms, with the count of steps in the present room read off each.
 PYTHON = """
 import itertools, json, math
@@ -61,13 +42,6 @@ lifted = veil.MemoryPolicy.lift(problem, Stayed(3), policy)
 timed = veil.MemoryPolicy.lift(problem, Stayed(2, clock=True), policy)
 print(json.dumps([bits, again == policy, [veil.opacity(problem, one).bits for one in (policy, again, lifted, timed)]]))
 """
-
-
-@pytest.fixture(autouse=True)
-def scenario(tmp_path: Path) -> Path:
-    path = tmp_path / "rooms.toml"
-    path.write_text(ROOMS)
-    return path
 
 
 def test_from_python_and_in_a_scenario(run: Run):

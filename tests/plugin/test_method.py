@@ -6,6 +6,8 @@ import pytest
 
 from tests.plugin.conftest import Run, parsed
 
+pytestmark = pytest.mark.usefixtures("scenario")
+
 ROOMS = """
 horizon = 1
 min_return = 0.5
@@ -50,11 +52,15 @@ print(json.dumps([from_file.method, from_file.opacity.bits, best.opacity.bits, f
 """
 
 
-@pytest.fixture(autouse=True)
-def scenario(tmp_path: Path) -> Path:
-    path = tmp_path / "rooms.toml"
-    path.write_text(ROOMS)
-    return path
+MISSED = """
+import json, veil
+
+plain = veil.gallery.load("two-rooms", min_return=None)
+strict = plain.replace(constraints=[veil.Return(max=0.0)])
+watched = plain.replace(pairs=[veil.Pair("other", plain.observer, min=1.5)])
+found = [veil.solve(one, "random", starts=3) for one in (strict, watched)]
+print(json.dumps([[one.feasible, one.status.name, one.detail, one.certificate_note] for one in found]))
+"""
 
 
 def test_from_python_and_in_a_scenario(run: Run):
@@ -89,3 +95,11 @@ def test_a_method_that_does_not_fit_names_its_package(run_misfit: Run):
     assert "package 'veil-example' 1.0" in message
     assert "see veil.planning.methods.Method" in message
     run_misfit("veil", "inspect", "gallery:two-rooms")  # all else goes on working
+
+
+def test_an_answer_that_misses_a_constraint_which_it_does_not_know_is_not_feasible(run: Run):
+    told = parsed(run("-c", MISSED))
+    for (feasible, status, detail, note), words in zip(told, ("return ≤ 0", "H(other) ≥ 1.5"), strict=True):
+        assert (feasible, status, note) == (False, "INFEASIBLE", "no feasible policy was found")
+        assert detail.startswith("method 'random' returned a policy that misses")
+        assert words in detail

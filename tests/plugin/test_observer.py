@@ -4,32 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Run, parsed
+from tests.plugin.conftest import GRAPH, Run, parsed
 
-ROOMS = """
-horizon = 4
+pytestmark = pytest.mark.usefixtures("scenario")
 
-[graph]
-initial = "hall"
-transitions = [
-  ["hall", "stay", "hall"], ["hall", "go", { vault = 0.5, hall = 0.5 }],
-  ["vault", "stay", "vault"], ["vault", "go", "hall"],
-]
-
-[observer.sensors.vault]
-states = "vault"
-detection = 0.75
-
+ROOMS = f"""horizon = 4
+{GRAPH}
 [observer.duty]
 period = 3
 
-[secret]
-kind = "last_state"
-states = "vault"
-
 [[pairs]]
 name = "other"
-observer = { noise = 0.1, duty = { period = 2 }, sensors.vault = { states = "vault", detection = 0.5 } }
+observer = {{ noise = 0.1, duty = {{ period = 2 }}, sensors.vault = {{ states = "vault", detection = 0.5 }} }}
 """
 PYTHON = """
 import json, veil
@@ -44,13 +30,6 @@ times = [sorted(problem.observer.times), sorted(problem.channel("other").observe
 bits = [veil.opacity(one, policy, "exact").bits for one in (problem, made, by_hand)]
 print(json.dumps([times, bits, veil.opacity(problem.replace(observer=sensor), policy, "exact").bits]))
 """
-
-
-@pytest.fixture(autouse=True)
-def scenario(tmp_path: Path) -> Path:
-    path = tmp_path / "rooms.toml"
-    path.write_text(ROOMS)
-    return path
 
 
 def test_from_python_and_in_a_scenario(run: Run):
@@ -90,7 +69,7 @@ def test_alone_it_works_on_an_observer_that_sees_nothing(run: Run, scenario: Pat
 
 def test_what_is_wrong_is_told_as_by_veils_own(run: Run, scenario: Path):
     for given, words in (
-        ("period = 0", "line 16, [observer.duty] period: found 0, expected 1 or more"),
+        ("period = 0", "line 19, [observer.duty] period: found 0, expected 1 or more"),
         ("on = 1", "[observer.duty] period: is missing, expected: steps of a period"),
         ("period = 2\non = 3", "on is 3, expected at most the period, 2"),
         ("period = 2\nof = 3", "[observer.duty] of: is an unknown key"),

@@ -27,6 +27,8 @@ def test_makers_respect_the_mask():
         np.testing.assert_array_equal(policy.probabilities[~AVAILABLE], 0)
         np.testing.assert_allclose(policy.probabilities.sum(axis=1), 1, atol=1e-15)
     assert veil.MarkovPolicy.uniform(knowing_problem()).probabilities.shape == (6, 3)
+    large = veil.MarkovPolicy.softmax(np.array([[1e3, 1e3], [-1e6, 0.0], [0.0, np.log(3)]]))
+    np.testing.assert_allclose(large.probabilities, [[0.5, 0.5], [0, 1], [0.25, 0.75]], rtol=1e-15)
 
 
 @looped("horizon", [0, 1, 4])

@@ -40,29 +40,6 @@ def test_a_move_slips_to_both_sides():
     assert row(world, (1, 1), EAST) == {"r1c2": 0.7, "r0c1": 0.15, "r2c1": 0.15}
 
 
-def test_off_the_grid_means_staying():
-    world = GridWorld(2, 2, starts=(0, 0))
-    assert row(world, (0, 0), NORTH) == {"r0c0": 0.9, "r0c1": 0.1}
-    assert row(world, (1, 1), EAST) == {"r1c1": 0.9, "r0c1": 0.1}
-    assert row(GridWorld(1, 1, starts=(0, 0)), (0, 0), WEST) == {"r0c0": 1.0}
-
-
-def test_a_wall_means_staying():
-    world = GridWorld(3, 3, walls=[(0, 1), (1, 2)], starts=(1, 1))
-    assert row(world, (1, 1), NORTH) == {"r1c1": 0.9, "r1c0": 0.1}
-    assert row(world, (1, 1), WEST) == {"r1c0": 0.8, "r1c1": 0.1, "r2c1": 0.1}
-    # A wall at the end of a row must not join it to the next one.
-    assert row(world, (2, 2), NORTH) == {"r2c2": 0.9, "r2c1": 0.1}
-
-
-def test_absorbing_cells_keep_under_any_action():
-    world = GridWorld(3, 3, starts=(0, 0), absorbing=[(1, 1)], slip=0.3)
-    model = world.model()
-    stuck = model.states.find("r1c1")
-    assert all(model.transitions[stuck, action, stuck] == 1.0 for action in range(5))
-    assert row(world, (0, 1), SOUTH) == {"r1c1": 0.4, "r0c0": 0.3, "r0c2": 0.3}
-
-
 @in_blocks(5, 5, 5)
 def test_moves_against_a_cell_by_cell_reading(seed: int):
     random = np.random.default_rng(seed)

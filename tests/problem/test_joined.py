@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.problem.test_masks import distributions
+from tests.random_problems import distributions
 from tests.seeds import looped
 from veil.common.checks import Defects
 from veil.problem.apart import apart, apart_for, joinable
@@ -61,28 +61,6 @@ def test_the_value_of_each_secret_along_every_path(names: tuple[str, ...]) -> No
         assert [int(one[found]) for one in values] == wanted
         parts = [table.value_names[one] for table, one in zip(tables, wanted, strict=True)]
         assert whole.value_names[found] == " & ".join(parts)
-
-
-def test_secrets_of_the_last_time_without_a_memory_stay_so() -> None:
-    whole, _ = join_secrets([table_of(SECRETS["last"]), table_of(SECRETS["other"])], HORIZON)
-    assert whole.memory_names == ("",)
-    assert whole.value_names == ("elsewhere & one", "elsewhere & two", "secret & elsewhere")
-    twice, values = join_secrets([table_of(SECRETS["visited"])] * 2, HORIZON)
-    np.testing.assert_array_equal(twice.memory_step, table_of(SECRETS["visited"]).memory_step)
-    np.testing.assert_array_equal(values[0], values[1])
-
-
-def test_what_has_no_value_has_none_together() -> None:
-    """A state at time 0 without a group cannot occur there; where it did, no value would be made up."""
-    start = model().initial.copy()
-    start[2], start[0] = 0.0, start[0] + start[2]
-    one = veil.InitialState()
-    table = one.resolve([veil.Model(model().matrices, model().rewards, start)], HORIZON, Defects("secret"))
-    assert table is not None
-    assert table.label[0, 0, 2] == -1
-    whole, _ = join_secrets([table, table_of(SECRETS["last"])], HORIZON)
-    assert value(whole, (2, 0, 0, 0)) == -1
-    assert value(whole, (1, 0, 0, 0)) >= 0
 
 
 def test_one_problem_of_several_pairs() -> None:

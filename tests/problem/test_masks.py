@@ -4,14 +4,10 @@ import numpy as np
 import pytest
 
 import veil
+from tests.random_problems import distributions
 from veil.formats.scenario.load import read_scenario
 from veil.formats.scenario.toml import to_toml
 from veil.problem.fingerprint import fingerprint
-
-
-def distributions(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    found = rng.uniform(0.05, 1, shape) * (rng.random(shape) < 0.8) + 1e-3
-    return found / found.sum(axis=-1, keepdims=True)
 
 
 def random_problem(seed: int, channel: str = "plain") -> veil.Problem:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import veil
-from tests.problem.test_masks import distributions
+from tests.random_problems import distributions
 from tests.seeds import in_blocks
 from veil.formats.scenario.load import read_scenario
 

@@ -91,6 +91,23 @@ class ExactProblem:
         return [(None, self.discount), *others]
 
 
+Run = tuple[list[int], list[int], int, Fraction]
+"""The events, the states, the value of the secret, the probability."""
+
+
+def runs(exact: ExactProblem, table: list[list[Fraction]]) -> Iterator[Run]:
+    """Every run under a stationary table over hidden states and actions."""
+    here = [([event], [x], exact.value(0, x, 0), mass) for x, event, mass in exact.starts()]
+    for time in range(exact.horizon):
+        here = [
+            ([*seen, event], [*states, y], exact.value(time + 1, y, z), mass * share * chance)
+            for seen, states, z, mass in here
+            for action, share in enumerate(table[states[-1]])
+            for y, event, chance in exact.moves(states[-1], action)
+        ]
+    yield from here
+
+
 def chooser(problem: veil.Problem, policy) -> Choice:
     """A policy as a function of the path, straight from what its class says; not for memories other than histories."""
     known: dict[bytes, list[Fraction]] = {}

@@ -35,6 +35,14 @@ def saved(folder: Path, problem: veil.Problem, policy: veil.Policy, certificate:
     return folder
 
 
+def with_claim(folder: Path, certificate: veil.Certificate) -> Path:
+    """The folder with another certificate about the same problem and policy."""
+    for path in folder.glob("certificate*"):
+        path.unlink()
+    certificate.save(folder / CERTIFICATE)
+    return folder
+
+
 def code(folder: Path, *options: str) -> int:
     """The exit code of the second verifier."""
     return second.main([str(folder), *options])[1]

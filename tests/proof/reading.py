@@ -3,8 +3,6 @@
 from dataclasses import replace as replace_plain
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import veil
 from veil.proof import backward, checked_policy
 from veil.proof import policy_values as values_module
@@ -93,7 +91,3 @@ def replace(given: Any, **changes: Any) -> Any:
 
 def rule_bound(checked: Any, bound: ProvenBound, bounds: Any, values: Any, kept: Any = None, **named: Any) -> float:
     return backward.rule_bound(checked, bound, bounds, values, kept, **named)
-
-
-def by_number(table: np.ndarray) -> list[float]:
-    return table.tolist()

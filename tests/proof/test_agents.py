@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import veil
+from tests.game.test_records import random_pairs
 from tests.proof.lies import Truth, dressed, lie
 from tests.proof.plain import saved, second
 from tests.proof.reading import Setting
 from tests.seeds import blocks
 from veil.common.errors import CertificateError, TooLargeError
+from veil.game.records import solve_records_game
 from veil.policy.recall import recall
 from veil.proof.certificate import Certificate
 from veil.proof.compiled import record_of
@@ -93,6 +95,51 @@ def test_no_lie_about_them_is_accepted(block: range, tmp_path: Path):
             except Exception:  # what no file can hold
                 continue
             assert second.main([str(tmp_path / "it")])[1] != 0 or truth.allows(told), (seed, told)
+
+
+def test_times_that_do_not_count_have_no_weight(tmp_path: Path):
+    """A weight of zero is a weight: certificates of such problems hold and are tight."""
+    rng = np.random.default_rng(2)
+    model = veil.Model(rng.dirichlet(np.ones(3), size=(3, 1)), np.zeros((3, 1)), 0)
+    observer = veil.Observer(rng.dirichlet(np.full(3, 0.5), size=3))
+    problem = veil.Problem(model, observer, veil.StateNow({0}, weights=[0.0, 0.5, 0.0, 0.5]), 3)
+    policy = veil.MarkovPolicy.uniform(problem)
+    claim = veil.certify(problem, policy, 1, progress=False)
+    veil.verify(claim, problem, policy)
+    assert second.main([str(saved(tmp_path / "it", problem, policy, claim))])[1] == 0
+    assert claim.lower == pytest.approx(veil.opacity(problem, policy, method="exact").bits, abs=1e-9)
+
+
+def test_a_path_before_an_observer_that_depends_on_time(tmp_path: Path):
+    """Games are about states that carry the time: their rules name the situations of the problem itself."""
+    rng = np.random.default_rng(4)
+    model = veil.Model(rng.dirichlet(np.ones(2), size=(2, 2)), np.zeros((2, 2)), [0.5, 0.5])
+    early, late = ([[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.3, 0.7]])
+    problem = veil.Problem(model, veil.Observer(early, emissions_at={2: late}), veil.Trajectory(), 3)
+    policy = veil.MarkovPolicy.uniform(problem)
+    claim = veil.certify(problem, policy, 2, progress=False)
+    veil.verify(claim, problem, policy)
+    assert second.main([str(saved(tmp_path / "it", problem, policy, claim))])[1] == 0
+    bits = veil.opacity(problem, policy, method="exact").bits
+    assert claim.lower == pytest.approx(bits, abs=1e-9)
+    assert bits <= claim.upper < 3.5
+
+
+def test_a_history_of_what_several_observers_see(tmp_path: Path):
+    """What its situations remember is told in the certificate, and checked against the problem."""
+    problem, names = random_pairs(6), ("own", "p0")
+    policy = solve_records_game(problem, names, gap=1e-2).policy()
+    claim = veil.certify(problem, policy, 1, hide=", ".join(names), progress=False)
+    assert claim.register is not None
+    veil.verify(claim, problem, policy)
+    assert second.main([str(saved(tmp_path / "it", problem, policy, claim))])[1] == 0
+    for one in claim.channels:
+        bits = veil.opacity(problem, policy, pair=one.name, method="exact").bits
+        assert one.lower == pytest.approx(bits, abs=1e-9)
+    for name in ("start", "step"):
+        told = replace(claim, register=replace(claim.register, **{name: getattr(claim.register, name)[:-1]}))
+        with pytest.raises(CertificateError):
+            veil.verify(told, problem, policy)
 
 
 def windowed(problem: veil.Problem, policy: veil.Policy, radius: int) -> Certificate:

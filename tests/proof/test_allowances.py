@@ -1,4 +1,4 @@
-"""The verifier's allowances for rounding are the ones that `docs/verification.md` derives: frozen for many small problems.
+"""The verifier's allowances for rounding are the ones that `src/veil/proof/README.md` derives: frozen for many small problems.
 
 A smaller allowance might prove what is false, and by so little that no search for a false claim would find it. So the numbers
 that the derivation was checked with are kept. `python -m tests.proof.test_allowances` writes them anew, which needs a new

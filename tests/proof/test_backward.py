@@ -1,7 +1,6 @@
 """The bound of a rule: against fractions where there is nothing to choose, its allowances in full, and what is refused."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace as replace_plain
 from fractions import Fraction
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 import veil
 from tests.proof.cases import noisy_problem, tiny_problem
-from tests.proof.exact import ExactProblem, play_all
+from tests.proof.exact import ExactProblem, play_all, runs
 from tests.proof.reading import CheckedProblem, Witness, checked_pairs, replace, rule_bound
 from tests.proof.test_checked import example
 from tests.proof.test_delayed import random_rule
@@ -37,22 +36,11 @@ def only_action(seed: int, **changes: Any) -> veil.Problem:
     return veil.Problem(model, observer, secret, 2).replace(**changes)
 
 
-def runs(exact: ExactProblem) -> Iterator[tuple[list[int], list[int], int, Fraction]]:
-    """Every run of a problem of one action: the events, the hidden states, the value of the secret, the probability."""
-    here = [([event], [x], exact.value(0, x, 0), mass) for x, event, mass in exact.starts()]
-    for time in range(exact.horizon):
-        here = [
-            ([*seen, event], [*states, y], exact.value(time + 1, y, z), mass * chance)
-            for seen, states, z, mass in here
-            for y, event, chance in exact.moves(states[-1], 0)
-        ]
-    yield from here
-
-
 def paid(problem: veil.Problem, rule: Any) -> Fraction:
     """The expected cost of a rule under the only policy."""
     codes, total, rule = CheckedProblem(problem).codes, Fraction(0), rule.rules[0]
-    for seen, states, z, mass in runs(ExactProblem(problem)):
+    exact = ExactProblem(problem)
+    for seen, states, z, mass in runs(exact, [[Fraction(1)]] * exact.states * exact.memories):
         nodes = [int(rule.first[seen[0]])]
         for table, event in zip(rule.following, seen[1:], strict=True):
             nodes.append(int(table[nodes[-1], event]))
@@ -166,7 +154,7 @@ def test_the_moves_that_are_followed_at_a_time_do_not_matter(monkeypatch: pytest
             assert rule_bound(checked, rule, (None,), None) == expected
 
 
-# Allowances: what `docs/verification.md` derives, where all other numbers are exact.
+# Allowances: what `src/veil/proof/README.md` derives, where all other numbers are exact.
 
 MARGIN = 2.0**-39
 COST = 1 + MARGIN

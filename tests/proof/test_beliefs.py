@@ -14,7 +14,7 @@ from tests.querying.test_best import TOYS, by_all_plans, random_asked, toy
 from tests.seeds import in_blocks
 from veil.common.errors import CertificateError, InputError, TooLargeError
 from veil.proof.certificate import Certificate
-from veil.proof.claims import BeliefBound
+from veil.proof.claims import BeliefBound, Beliefs
 
 
 @pytest.mark.parametrize(("kind", "ahead"), TOYS)
@@ -103,6 +103,26 @@ def test_an_agent_that_sees_more_has_no_such_bound(tmp_path: Path):
     opaque = veil.certify(problem, plan.policy, 1)
     with pytest.raises(CertificateError, match="bound only transparent"):
         veil.verify(dressed(replace(opaque, beliefs=claim.beliefs)), problem, plan.policy)
+
+
+def test_beliefs_after_the_last_decision_are_refused(tmp_path: Path):
+    problem, _, _ = asked(1)
+    plan = veil.best_queries(problem, gap=1e-9)
+    claim = plan.certify()
+    assert claim.beliefs is not None
+    points, none = claim.beliefs.points, np.zeros(0, dtype=np.int64)
+    empty = Beliefs(
+        np.zeros(1, dtype=np.int64), none, np.zeros(0), np.zeros((0, points[0].child.shape[1]), dtype=np.int64)
+    )
+    for count, holds in ((problem.horizon, True), (problem.horizon + 1, False)):
+        longer = (*points, *[empty] * (count - len(points)))
+        told = dressed(replace(claim, beliefs=replace(claim.beliefs, points=longer)))
+        assert code(saved(tmp_path / "result", problem, plan.policy, told)) == (0 if holds else 5)
+        if holds:
+            veil.verify(told, problem, plan.policy)
+            continue
+        with pytest.raises(CertificateError, match="too many times"):
+            veil.verify(told, problem, plan.policy)
 
 
 def test_a_price_needs_a_budget():

@@ -49,12 +49,6 @@ def test_a_threshold_beyond_reach_is_refused_at_once():
         certify(problem, policy, 0.0)
 
 
-# The search for a policy's own bound, with stand-ins for what it tries.
-
-
-WHOLE, PRUNINGS, MERGINGS = (-1, 6), (FLOOR, 1e-12, 1e-10, 1e-8, 1e-7), (256, 1024, 4096, 16384)
-
-
 # What is claimed of pairs and of what is known.
 
 

@@ -13,7 +13,6 @@ from tests.proof.reading import CheckedProblem, policy_return, read_policy
 from tests.proof.test_checked import example
 from veil.common.errors import CertificateError
 from veil.policy.history import Decisions, HistoryPolicy
-from veil.proof.checked_policy import CheckedPolicy
 from veil.proof.exact_return import exact_return
 
 
@@ -124,36 +123,6 @@ def test_a_policy_of_no_known_kind_is_refused():
     other: Any = Other()
     with pytest.raises(CertificateError, match="policy: it is a Other, which the verifier cannot read"):
         read_policy(CheckedProblem(example()), other)
-
-
-@pytest.mark.parametrize("row", [(0.5, 0.5), (1.0, 0.0), (1.0, -0.5), (np.nan, 1.0), (1.0, np.inf)])
-def test_choices_are_probabilities_of_actions_that_are_available(row: tuple[float, float]):
-    """The second action is not available in state 0."""
-    moves = np.zeros((2, 2, 2))
-    moves[0, 0] = moves[1, :] = [0.5, 0.5]
-    available = np.array([[True, False], [True, True]])
-    model = veil.Model(moves, np.zeros((2, 2)), 0, available=available)
-    checked = CheckedProblem(example().replace(model=model))
-
-    class Table(CheckedPolicy):
-        """Chooses by one row."""
-
-        def remembers(self, *_: Any, **__: Any) -> Any:
-            raise AssertionError
-
-        def row(self, *_: Any, **__: Any) -> Any:
-            return np.array([row]), np.array([0])
-
-    policy, here = Table(checked), np.array([0])
-    assert (policy.nodes, policy.stationary, policy.knows_model, policy.used_value) == (1, False, True, -1)
-    if row == (1.0, 0.0):
-        assert policy.choices(0, here, np.array([0]), here).tolist() == [[1.0, 0.0]]
-    else:
-        words = "an action at time 0 that is not available" if row == (0.5, 0.5) else "negative or not finite"
-        with pytest.raises(CertificateError, match=words):
-            policy.choices(0, here, np.array([0]), here)
-    if row == (0.5, 0.5):
-        assert policy.choices(0, here, np.array([1]), here).tolist() == [[0.5, 0.5]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

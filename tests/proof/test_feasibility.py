@@ -9,14 +9,12 @@ import pytest
 
 import veil
 from tests.proof.exact import ExactProblem, normalised
-from tests.proof.reading import CheckedProblem, policy_return, read_policy
+from tests.proof.reading import CheckedProblem, policy_return
 from tests.seeds import seeds
 from tests.unproven import solve
 from veil.common.errors import CertificateError, InfeasibleError
 from veil.proof import feasibility
 from veil.proof.certificate import Certificate
-from veil.proof.exact_return import exact_return
-from veil.proof.feasibility import stated_return
 from veil.proof.words import claim_words, seal_of
 
 SCALES = (1e-12, 1e-10, 1e-6, 1.0, 1e6, 1e12)
@@ -173,41 +171,6 @@ def test_what_cannot_be_decided_is_said_with_how_far_it_is():
     assert not certificate.feasible
     assert "not proven: the return lies within" in certificate.claim
     veil.verify(certificate, problem, veil.MarkovPolicy([[1.0]]))
-
-
-@pytest.mark.parametrize("kind", ["markov", "timed", "controller", "observations", "history"])
-def test_the_exact_pass_agrees_with_the_floats(kind: str):
-    from tests.proof.cases import random_policy
-    from tests.proof.cases import random_problem as case
-
-    for seed in range(12):
-        problem = case(seed)
-        if problem.return_over != "horizon":
-            continue
-        policy = random_policy(problem, kind, seed)
-        checked = CheckedProblem(problem)
-        found = exact_return(checked, read_policy(checked, policy))
-        assert found is not None
-        low, high = found
-        assert low <= high <= low + Fraction(1, 2**200)
-        near = policy_return(checked, policy, None, ())
-        assert abs(Fraction(near.expected_return) - low) <= Fraction(near.return_error)
-
-
-@pytest.mark.parametrize(
-    ("value", "bound", "feasible", "expected"),
-    [
-        (1.0, 2.0, True, 2.0),
-        (1.0, 2.0, False, 1.0),
-        (3.0, 2.0, True, 3.0),
-        (1.0, None, True, 1.0),
-        (1.0, None, False, 1.0),
-    ],
-)
-def test_a_return_that_is_proven_to_reach_its_threshold_is_not_stated_below_it(
-    value: float, bound: float | None, feasible: bool, expected: float
-):
-    assert stated_return(value, bound, feasible) == expected
 
 
 def test_what_is_earned_after_the_horizon():

@@ -12,7 +12,7 @@ import pytest
 
 import veil
 from tests.proof.lies import Truth, dressed, honest, lie
-from tests.proof.plain import code, saved, second
+from tests.proof.plain import code, saved, second, with_claim
 from tests.seeds import blocks
 from veil.common.errors import CertificateError, TooLargeError
 from veil.proof.certificate import Certificate
@@ -68,7 +68,7 @@ def tell_in_files(seeds: range, count: int, folder: Path) -> Counter[str]:
         for _ in range(count):
             told = lie(rng, claim, truth)
             try:
-                saved(folder, problem, policy, told)
+                with_claim(folder, told)
             except Exception:  # what no file can hold
                 continue
             answer = second.main([str(folder)])

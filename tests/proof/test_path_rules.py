@@ -7,7 +7,7 @@ import veil
 from tests.proof.reading import CheckedProblem, Setting, Witness
 from veil.common.errors import CertificateError
 from veil.proof.claims import ObserverRule
-from veil.proof.path_rules import checked_path, path_costs
+from veil.proof.path_rules import checked_path
 
 EVEN = [[0.5, 0.5], [0.5, 0.5]]
 STAY = [[1.0, 0.0], [0.0, 1.0]]
@@ -48,18 +48,6 @@ def problem() -> Setting:
     return walk(EVEN, [0.5, 0.5], veil.Trajectory())
 
 
-def test_what_a_rule_leaves_out_costs_infinitely_much(problem: Setting):
-    reached, before = np.array([0, 0, 1, 3]), np.array([0, 1, 1, 1])
-    for keys, costs, expected in (
-        ([0, 3], [0.5, 2.0], [0.5, np.inf, 2.0, np.inf]),  # the last key is above all that the rule has
-        ([0, 3, 4, 7], [0.5, 2.0, 3.0, 4.0], [0.5, np.inf, 2.0, 4.0]),  # that of a second node
-        ([], [], [np.inf] * 4),
-    ):
-        assert path_costs(problem, rule((keys, costs)), 0, reached, before).tolist() == expected
-    last = rule(([], []), ([0, 1], [0.5, 2.0]))
-    assert path_costs(problem, last, 1, np.array([0, 1]), np.array([0, 1])).tolist() == [0.5, 2.0]  # nothing follows
-
-
 HONEST = [[0, 0, 0], [0, 0, 1], [1, 1, 1]]
 
 
@@ -88,21 +76,3 @@ def test_which_rules_are_refused(problem: Setting, keys, costs, words):
         read, kept = checked_path(problem, rule((keys, costs)), [3])
         assert read[0].tolist() == [0, 1, 7]
         assert kept[0].tolist() == costs
-
-
-def test_a_rule_for_paths_has_a_part_for_each_time_and_a_secret_path(problem: Setting):
-    part, plain = (HONEST, [1.1, 1.1, 0.1]), walk(EVEN, [0.5, 0.5], veil.LastState({1}))
-    for asked, parts in ((plain, 1), (problem, 2)):
-        with pytest.raises(CertificateError, match=r"no path is secret|one part for each state"):
-            checked_path(asked, rule(*[part] * parts), [2])
-    assert checked_path(plain, rule(), [2]) == ((), ())
-
-
-@pytest.mark.parametrize(("nodes", "fits"), [((3, 3), True), ((4, 3), False), ((3, 4), False)])
-def test_the_nodes_of_a_part_are_those_of_the_next_time_and_last_those_of_the_last(problem, nodes, fits):
-    parts = [([[0, 0, 0], [node - 1, 0, 0]], [0.1, 0.1]) for node in nodes]
-    if fits:
-        assert len(checked_path(problem, rule(*parts), [1, 3])[0]) == 2
-    else:
-        with pytest.raises(CertificateError, match=r"not triples of numbers|outside"):
-            checked_path(problem, rule(*parts), [1, 3])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import veil
-from tests.problem.test_masks import distributions
 from tests.proof.lies import dressed
 from tests.proof.plain import code, saved, second
 from tests.proof.reading import CheckedProblem
+from tests.random_problems import distributions
 from tests.seeds import blocks
 from veil.common.errors import CertificateError
 from veil.engine.feasibility import other_targets
@@ -162,6 +162,20 @@ def test_both_verifiers_agree_on_percentages(block: range, tmp_path: Path) -> No
         ends = return_extremes(problem)
         off = 1e-6 * (ends.largest - ends.smallest) + 1e-9 * abs(honest.threshold or 0.0) + 1e-12
         assert changed(folder, bound=(honest.threshold or 0.0) + off, met=False) == 5, seed
+
+
+def test_an_infinite_sum_after_no_steps_has_an_error_of_its_own(tmp_path: Path) -> None:
+    """A decision-free horizon: the error that is allowed is a share of the infinite sum, not of the steps before it."""
+    problem = random_range(21)
+    assert (problem.horizon, problem.return_over) == (0, "infinite")
+    policy = policy_of(problem)
+    honest = veil.certify(problem, policy, 0.05, progress=False)
+    folder = saved(tmp_path / "it", problem, policy, honest)
+    assert second.main([str(folder)])[1] == 0
+    one = honest.quantities[0]
+    most = 2 * abs(one.value) / 2**24
+    for error, held in ((0.9 * most, 0), (1.1 * most, 5)):
+        assert changed(folder, error=error, met=False) == held, error
 
 
 def test_the_second_verifier_limits_errors(tmp_path: Path) -> None:

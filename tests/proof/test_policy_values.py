@@ -2,23 +2,21 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import veil
-from tests.proof.exact import ExactProblem, normalised
+from tests.proof.exact import ExactProblem, Run, normalised, runs
 from tests.proof.reading import CheckedProblem, policy_return, policy_values, read_policy
 from tests.proof.test_checked import example, whole
 from veil.common.clock import UNLIMITED
-from veil.common.errors import CertificateError, TooLargeError
+from veil.common.errors import CertificateError
 from veil.common.logs import log2_or_zero
 from veil.proof.arithmetic import FLOOR, TINY, UNIT, gamma
 from veil.proof.exact_return import exact_return
 from veil.proof.forward import ForwardPass
-from veil.proof.policy_values import PolicyValues, ProvenValue
 
 # Windows: what the observer is told, and what it forgets.
 
@@ -30,24 +28,6 @@ def small(seed: int) -> tuple[veil.Problem, veil.MarkovPolicy]:
     observer = veil.Observer(rng.dirichlet(np.ones(2), size=3), sees_initial=bool(seed % 2))
     secret = (veil.InitialState(), veil.StateAt(1, {0}), veil.LastState({0}))[seed % 3]
     return veil.Problem(model, observer, secret, 2), veil.MarkovPolicy(rng.dirichlet(np.ones(2), size=3))
-
-
-Run = tuple[list[int], list[int], int, Fraction]
-"""The events, the states, the value of the secret, the probability."""
-
-
-def runs(problem: veil.Problem, policy: veil.MarkovPolicy) -> Iterator[Run]:
-    """Every run."""
-    exact, table = ExactProblem(problem), [normalised(row) for row in np.asarray(policy)]
-    here = [([event], [x], exact.value(0, x, 0), mass) for x, event, mass in exact.starts()]
-    for time in range(exact.horizon):
-        here = [
-            ([*seen, event], [*states, y], exact.value(time + 1, y, z), mass * share * chance)
-            for seen, states, z, mass in here
-            for action, share in enumerate(table[states[-1]])
-            for y, event, chance in exact.moves(states[-1], action)
-        ]
-    yield from here
 
 
 def hidden(all_runs: list[Run], left: int, right: int, *, told: bool) -> float:
@@ -68,7 +48,7 @@ def test_windows_against_all_paths(seed: int):
     bound is one from above. Nothing else is lost: the bounds are what such an observer knows."""
     problem, policy = small(seed)
     checked, time, horizon = CheckedProblem(problem), problem.secret_table.time, problem.horizon
-    all_runs = list(runs(problem, policy))
+    all_runs = list(runs(ExactProblem(problem), [normalised(row) for row in np.asarray(policy)]))
     for left in range(-1, time + 1):
         for right in range(time, horizon + 2):
             below = policy_values(checked, policy, (left, right), FLOOR, None)
@@ -197,23 +177,7 @@ def test_after_the_horizon_a_policy_of_time_goes_on_optimally_if_it_can_know_the
     assert policy_return(CheckedProblem(several), still, None, (None,)).expected_return == pytest.approx(2)
 
 
-@pytest.mark.parametrize("reaches", [True, False])
-@pytest.mark.parametrize("met", [(), (True,), (False,), (True, False), (True, True)])
-def test_feasible_means_that_every_constraint_is_met(reaches: bool, met: tuple[bool, ...]):
-    found = tuple(ProvenValue(0.0, 0.0, one) for one in (reaches, *met))
-    assert PolicyValues(0.0, 1.0, found).feasible == (reaches and False not in met)
-
-
 # The pass itself.
-
-
-def test_a_step_may_have_as_many_moves_as_are_allowed():
-    """Three of the example; with fewer the pass is too large, and says by how much."""
-    checked = CheckedProblem(example())
-    policy = read_policy(checked, veil.MarkovPolicy.uniform(example()))
-    ForwardPass(checked, policy, UNLIMITED, 3, apart=True).step(0)
-    with pytest.raises(TooLargeError, match="has 3 branches at time 1, expected at most 2"):
-        ForwardPass(checked, policy, UNLIMITED, 2, apart=True).step(0)
 
 
 def test_a_weight_that_is_just_large_enough_is_kept():

@@ -63,7 +63,7 @@ def test_the_bound_of_a_rule_is_at_least_the_exact_one(block: range):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", seeds(6, 12))
+@pytest.mark.parametrize("seed", seeds(2, 12))
 def test_every_kind_of_policy_is_played_as_the_engine_plays_it(kind, seed):
     problem = random_problem(100 + seed)
     policy = random_policy(problem, kind, seed)
@@ -74,7 +74,7 @@ def test_every_kind_of_policy_is_played_as_the_engine_plays_it(kind, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", seeds(3, 10))
+@pytest.mark.parametrize("seed", seeds(2, 10))
 def test_windows_bound_from_below_and_forgetting_ones_from_above(kind, seed):
     problem = random_problem(200 + seed)
     policy = random_policy(problem, kind, seed)
@@ -198,16 +198,6 @@ def test_a_long_horizon_by_windows(name):
 
 
 # Shares of the range of a quantity.
-
-
-def ranging(agent_knows: bool | None = None) -> veil.Problem:
-    """Two steps that each pay −1 or 1: the return lies between −2 and 2; the energy between 0 and 4."""
-    rewards = {"gain": [[-1.0, 1.0]] * 2, "energy": [[2.0, 0.0]] * 2}
-    model = veil.Model(np.full((2, 2, 2), 0.5), rewards, [0.5, 0.5])
-    asked = [veil.Return(max="75%", reward="energy")]
-    secret = veil.LastState({1}) if agent_knows is None else veil.WhichModel(agent_knows=agent_knows)
-    models = model if agent_knows is None else [model, model]
-    return veil.Problem(models, veil.Observer(np.ones((2, 1))), secret, 2, "25%", constraints=asked)
 
 
 @pytest.mark.parametrize(

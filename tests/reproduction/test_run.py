@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from reproduction.run import pieces, plan_lines, run, write_pages
+from reproduction.run import plan_lines, run, write_pages
 from reproduction.store import PIECES, TIMES, Settings, Store, Times
 
-import veil
 from tests.reproduction.results import kept
 
 
@@ -47,19 +46,6 @@ def test_a_piece_is_handed_on_as_it_is_read(tmp_path: Path):
     kept = store.write("piece", {"z": [1.5, float("nan")], "a": {"second": 2, "first": (1,)}}, Times())
     assert json.dumps(kept) == json.dumps(store.read("piece"))
     assert kept == {"z": [1.5, None], "a": {"first": [1], "second": 2}}
-
-
-def test_a_plan_makes_nothing(tmp_path: Path):
-    lines = plan_lines(tmp_path / "nowhere", Settings(quick=True))
-    assert len(lines) == len(pieces(Settings(quick=True))) + 1
-    assert "a quick run" in lines[-1]
-    assert not (tmp_path / "nowhere").exists()
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(veil.InputError, match="cannot be made"):
-        Store(tmp_path / "file" / "folder", Settings()).prepare()
 
 
 @pytest.mark.slow

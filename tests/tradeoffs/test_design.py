@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.small_problems import FEW, distributions
+from tests.planning.small_problems import FEW
+from tests.random_problems import distributions
 from tests.seeds import blocks
 
 GAP = 1e-3

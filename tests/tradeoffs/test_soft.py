@@ -8,7 +8,6 @@ import pytest
 
 import veil
 from tests.planning.small_problems import random_problem
-from veil.common.logs import soft_maximum
 
 OPACITY = [0.033, 0.066, 0.139, 0.227, 0.288, 0.318, 0.330, 0.335, 0.336, 0.336]
 RETURN = [0.436, 0.380, 0.293, 0.202, 0.131, 0.087, 0.060, 0.045, 0.035, 0.029]
@@ -51,21 +50,6 @@ def test_a_point_is_what_its_policy_is_worth():
 
 
 # The recursion
-
-
-def test_the_soft_maximum_by_hand():
-    rows = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, -np.inf], [-np.inf, 5.0, -np.inf]])
-    expected = [0.3 * math.log(3), 0.3 * math.log(math.exp(1 / 0.3) + math.exp(2 / 0.3)), 5.0]
-    np.testing.assert_allclose(soft_maximum(rows, 0.3), expected, rtol=1e-15)
-    assert soft_maximum(rows, 0.3)[2] == 5.0  # exactly: what is not available adds nothing
-    np.testing.assert_array_equal(soft_maximum(rows, 0.0), [0, 2, 5])
-    np.testing.assert_allclose(soft_maximum(rows + 1e6, 0.3) - 1e6, expected, atol=1e-9)
-    assert soft_maximum(np.full(2, -np.inf), 0.5) == -np.inf
-    many = np.random.default_rng(1).normal(size=(50, 4))
-    for temperature in (1e-320, 1e-300, 1e-3, 1.0, 1e6):
-        above = soft_maximum(many, temperature) - many.max(axis=1)
-        assert (above >= 0).all(), temperature
-        assert (above <= temperature * math.log(4) * (1 + 1e-12) + 1e-15).all(), temperature
 
 
 def brute_force(model: veil.Model, horizon: int, temperature: float, discount: float) -> tuple[np.ndarray, np.ndarray]:
@@ -128,20 +112,6 @@ def test_the_policy_is_that_of_the_values_it_earns(discount: float, temperature:
         assert np.all(ahead[table > 0] >= np.broadcast_to(best, ahead.shape)[table > 0] - 1e-9)
 
 
-def test_the_policy_maximises_return_plus_entropy():
-    """One state, discount 1/2: `π ∝ exp(R/τ)`; any other choice has less of `E[R] + τ H`."""
-    model = veil.Model(np.ones((1, 3, 1)), [[0.0, 0.5, 1.0]], 0, 0.5)
-    table = soft_policy(with_model(model), 0.5).table[0, 0]
-    weights = np.exp(np.array([0.0, 1.0, 2.0]))
-    np.testing.assert_allclose(table, weights / weights.sum(), rtol=1e-12)
-
-    def objective(choice: np.ndarray) -> float:
-        return float(choice @ [0.0, 0.5, 1.0] - 0.5 * choice @ np.log(choice))
-
-    for other in np.random.default_rng(0).dirichlet(np.ones(3), size=200):
-        assert objective(other) <= objective(table)
-
-
 # Both ends
 
 
@@ -171,16 +141,6 @@ def test_without_temperature_equal_actions_share():
     model = veil.Model(np.ones((1, 3, 1)), [[1.0, 1.0, 0.0]], 0, 0.5)
     for horizon in ("infinite", "finite"):
         assert soft_policy(with_model(model, 1), 0.0, horizon=horizon).table.tolist() == [[[0.5, 0.5, 0.0]]]  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("temperature", [0.01, 0.3, 2.0])
-def test_returns_are_near_the_best(temperature: float):
-    """`V* ≤ V_τ ≤ V* + τ ln A / (1 − γ)`, so the return of the soft policy lacks no more than that."""
-    for seed in range(4):
-        forever = with_model(random_model(seed, 0.8)).replace(return_over="infinite")
-        room = temperature * math.log(3) / (1 - 0.8)
-        gained = veil.expected_return(forever, soft_policy(forever, temperature))
-        assert veil.max_return(forever) - room - 1e-11 <= gained <= veil.max_return(forever) + 1e-11, seed
 
 
 # What the agent knows

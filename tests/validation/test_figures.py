@@ -8,7 +8,7 @@ from validation.figures import Case, cases
 from validation.programs import crowds, crowds_bits
 from validation.qif_tables import largest_differences
 
-PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
+PAGE = Path(__file__).parents[2] / "validation" / "RESULTS.md"
 QUICK = [case for case in cases() if case.quick]
 
 

@@ -26,11 +26,9 @@ from .shared import (
     complete_policy,
     complete_scenario,
     event_text,
-    is_model_file,
     is_result,
-    open_model,
+    open_measured,
     open_policy,
-    open_scenario,
     option,
     print_facts,
     print_json,
@@ -170,7 +168,9 @@ def measure(
     if pairs:
         document["pairs"] = [encoded(one) for one in pairs]
     facts = [one.fact() for one in (*others, *pairs)]
-    print_parts = [lambda: _show_measured(document, hidden, facts, None if given is None else given.fact())]
+    print_parts = [
+        lambda: _show_measured(document, hidden, facts, given.fact() if given is not None and given.differs else None)
+    ]
     own: dict[str, Any] = {"seed": seed, "pair": pair, "time_limit": time_limit}
     if details:
         document["details"], show = _detailed(problem, acting, own, more, listing(**more.of(listing)))
@@ -230,13 +230,6 @@ def listing(*, by: By = "leaked_bits", gain: str | None = None) -> Listing:
     if by not in get_args(By):
         raise InputError("--set", [f"measure.by={by}: expected one of {', '.join(get_args(By))}"])
     return Listing(by, gain)
-
-
-def open_measured(text: str, changes: tuple[str, ...]) -> Opened:
-    """The problem of a scenario, or of a model file that has an observer and a secret, with the horizon of `changes`."""
-    if not is_model_file(text):
-        return open_scenario(text, changes)
-    return Opened(open_model(text, changes).problem(), text, changes=changes)
 
 
 def read_gain(path: str) -> "np.ndarray":

@@ -17,9 +17,9 @@ from .shared import (
     complete_policy,
     complete_scenario,
     is_result,
+    open_measured,
     open_policy,
     open_recorded,
-    open_scenario,
     option,
     print_json,
 )
@@ -189,7 +189,7 @@ def _of_policy(
     from ..problem.pairs import OWN
     from ..report.answer import audit, make_answer
 
-    problem = open_scenario(subject, changes).problem
+    problem = open_measured(subject, changes).problem
     if pair == OWN and is_result(policy):
         found = read_result(policy)
         if found.document.problem.fingerprint == fingerprint(problem):

@@ -222,12 +222,19 @@ def is_model_file(text: str) -> bool:
     return not text.lower().endswith(".toml") and can("read_model", text)
 
 
+def open_measured(text: str, changes: tuple[str, ...]) -> Opened:
+    """The problem of a scenario, or of a model file that has an observer and a secret, with the horizon of `changes`."""
+    if not is_model_file(text):
+        return open_scenario(text, changes)
+    return Opened(open_model(text, changes).problem(), text, changes=changes)
+
+
 def no_scenario(text: str) -> Exception:
     """What to raise for a model file where a scenario is needed."""
     from ..common.errors import InputError
 
     remedy = f"make a scenario of it with veil convert {text} {Path(text).stem}.toml --set secret=… --set horizon=…"
-    return InputError(text, [f"this is a model file, which has no secret and no horizon: {remedy}"])
+    return InputError(text, [f"this is a model file, expected a scenario: {remedy}"])
 
 
 def open_policy(problem: "Problem", text: str) -> "Policy":
@@ -264,8 +271,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             # The reader closed the pipe: nothing more may be written, not even by the interpreter as it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             stop(SOLVED)
-        except KeyboardInterrupt:
-            _fail("interrupted", INTERRUPTED, named)
+        except KeyboardInterrupt as error:
+            _fail(str(error) or "interrupted", INTERRUPTED, named)
         except VeilError as error:
             _fail(error, code_of(error), named)
         except OSError as error:

@@ -2,10 +2,21 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated
 
 from .installation import installation
 from .shared import JsonOption, argument, option, print_json, print_table, write_text
+
+# Which document a JSON schema describes, and the function that makes it; imported when it is asked for.
+_SCHEMAS = {
+    "scenario": "veil.formats.scenario.schema:schema",
+    "result": "veil.formats.results.document:result_schema",
+    "frontier": "veil.formats.results.curve:frontier_schema",
+    "policy": "veil.formats.policies.text:policy_schema",
+    "fit": "veil.learning.fitted:fit_schema",
+    "audit": "veil.learning.audited:audit_schema",
+}
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -26,7 +37,7 @@ def show(
         str | None,
         argument(
             metavar="DETAIL",
-            help="Of schema: scenario, result, frontier or policy; of formula: the formula, such as 'F (badge & X F vault)'.",
+            help=f"Of schema: {', '.join(_SCHEMAS)}; of formula: the formula, such as 'F (badge & X F vault)'.",
         ),
     ] = None,
     output: Annotated[
@@ -87,18 +98,10 @@ def _formats(as_json: bool) -> None:
 def _schema(kind: str) -> None:
     from ..common.errors import InputError
     from ..common.suggest import suggestion
-    from ..formats.policies.text import policy_schema
-    from ..formats.results.curve import frontier_schema
-    from ..formats.results.document import result_schema
-    from ..formats.scenario.schema import schema
-    from ..learning.audited import audit_schema
-    from ..learning.fitted import fit_schema
 
-    known = {"scenario": schema, "result": result_schema, "frontier": frontier_schema, "policy": policy_schema}
-    known |= {"fit": fit_schema, "audit": audit_schema}
-    if kind not in known:
-        raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, known)}"])
-    print_json(known[kind]())
+    if kind not in _SCHEMAS:
+        raise InputError("show schema", [f"there is no schema {kind!r}: {suggestion(kind, _SCHEMAS)}"])
+    print_json(resolve_name(_SCHEMAS[kind])())
 
 
 def _formula(text: str, svg: Path | None, as_json: bool) -> None:

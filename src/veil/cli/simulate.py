@@ -20,8 +20,8 @@ from .shared import (
     SeedOption,
     check_output,
     event_text,
+    open_measured,
     open_policy,
-    open_scenario,
     option,
     print_json,
     print_table,
@@ -79,7 +79,7 @@ def simulate(
 
     Example: veil simulate patrol.toml uniform --observations | veil simulate patrol.toml uniform --observed -
     """
-    problem = open_scenario(scenario, changes).problem
+    problem = open_measured(scenario, changes).problem
     acting = open_policy(problem, policy)
     check_output(output, ",".join(_COLUMNS))
     if observed is not None:

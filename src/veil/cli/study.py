@@ -118,8 +118,10 @@ def run(
                 tell=teller,
             )
     except KeyboardInterrupt:
-        note(f"veil: interrupted; what is done is kept, and the same command continues: veil study {study} -o {folder}")
-        raise
+        continues = f"veil study {study} -o {folder}"
+        raise KeyboardInterrupt(
+            f"interrupted; what is done is kept, and the same command continues: {continues}"
+        ) from None
     finally:
         teller.close()
     missed = result.missed_gates(min_opacity, max_leakage)

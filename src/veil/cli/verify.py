@@ -1,5 +1,6 @@
 """`veil verify`: check certificates of how good a policy is."""
 
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -122,12 +123,13 @@ def print_verified(
               for name, bits in drawn.items()],
             (
                 "return",
-                f"{certificate.expected_return!r}, within {upper_text(certificate.return_error, significant=2)}",
+                f"{certificate.expected_return:.6g}, computed to within {upper_text(certificate.return_error, significant=2)}",
             ),
-            ("threshold", "none" if certificate.threshold is None else repr(certificate.threshold)),
+            ("threshold", "none" if certificate.threshold is None else f"{certificate.threshold:.6g}"),
         ]
     )  # fmt: skip
-    print(certificate.summary())
+    for line in certificate.summary().splitlines():
+        print("\n" + textwrap.fill(line, 100, break_on_hyphens=False))
 
 
 @dataclass(frozen=True)

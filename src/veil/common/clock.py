@@ -63,7 +63,7 @@ class Progress:
         """The numbers in words."""
         bound = "" if math.isnan(self.upper_bits) else f" ≤ {self.upper_bits:.4f}"
         earned = "" if math.isnan(self.expected_return) else f"return {self.expected_return:.4g}  "
-        price = "" if math.isnan(self.multiplier) else f"λ {self.multiplier:.3g}"
+        price = "" if math.isnan(self.multiplier) else f"multiplier {self.multiplier:.3g}"
         return f"{self.opacity_bits:.4f}{bound} bits  {earned}{price}".rstrip()
 
 

@@ -5,6 +5,7 @@ all continuations have the same value: a threshold that is equal to the value is
 """
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -33,20 +34,8 @@ def discounted(paid: Interval, discount: Fraction, after: Interval) -> Interval:
     return paid[0] + top * after[0] // bottom, paid[1] - (-top * after[1] // bottom)
 
 
-def proportions(
-    target: list[int], chance: list[float] | list[Fraction], shown: list[float] | list[Fraction]
-) -> list[int]:
-    """`chance · shown / Σ shown`, where the sum is over the entries of the same target, as whole numbers in proportion."""
-    totals: dict[int, Fraction] = {}
-    for one, number in zip(target, shown, strict=True):
-        totals[one] = totals.get(one, Fraction(0)) + Fraction(number)
-    exact = [Fraction(a) * Fraction(b) / totals[one] for a, b, one in zip(chance, shown, target, strict=True)]
-    common = math.lcm(*(number.denominator for number in exact))
-    return [int(number * common) for number in exact]
-
-
-def whole_numbers(numbers: list[float]) -> list[int]:
-    """Floats as whole numbers in proportion."""
+def whole_numbers(numbers: Sequence[float | Fraction]) -> list[int]:
+    """Floats, or products of floats, as whole numbers in proportion."""
     ratios = [number.as_integer_ratio() for number in numbers]
     common = max(bottom for _, bottom in ratios)
     return [top * (common // bottom) for top, bottom in ratios]

@@ -7,7 +7,7 @@ homogeneous, and a merge of `b_i`, with weights w_i and mean b̄, raises H by `f
 `min(1, ε (ε+δ) / (1-ε)) · G(b̄)`,  `G(b) = f(b) - Σ_x b(x) f(e_x) = I(Z; X_t | O_{t+1} …)`:
 
 the square of how much the beliefs differ, times what the state of that time would still tell, which falls with the steps that
-are left. The proof is in `docs/maths.md`. G is concave, so a tangent bounds it: `G(b) ≤ Σ_x g(x) b(x)`. The same holds
+are left. The proof is in `README.md`. G is concave, so a tangent bounds it: `G(b) ≤ Σ_x g(x) b(x)`. The same holds
 for continuations after the secret's time, with histories and continuations exchanged.
 """
 

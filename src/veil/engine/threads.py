@@ -1,13 +1,17 @@
-"""One BLAS thread for small products: a second one gains nothing on them, and on cores that others use it costs much."""
+"""Work shared among threads, each with one BLAS thread: on small products a second one gains nothing, and on cores that others
+use it costs much.
+"""
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 Arguments = ParamSpec("Arguments")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -36,3 +40,14 @@ def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments
             return function(*arguments, **named)
 
     return limited
+
+
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item], most: int | None = None) -> Iterator[Result]:
+    """`function(item)` for each item, in order, on as many threads as there are cores; at most so many."""
+    number = min(len(items), cores(), len(items) if most is None else most)
+    if number < 2:
+        yield from map(function, items)
+        return
+    # Around all of them: a thread that puts the setting back would change it for the others.
+    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(number) as pool:
+        yield from pool.map(function, items)

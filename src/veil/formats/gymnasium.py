@@ -70,7 +70,7 @@ def from_gymnasium(
       the index. Set automatically for FrozenLake and CliffWalking (`row`, `col`) and Taxi (and `passenger`,
       `destination`).
     - `episodes`: to play; the table is then not read. `seed`: of the environment and of the actions. `steps`: after which an
-      episode is cut, if the environment has no limit of its own. `explore`: the action to take in a state; uniformly random
+      episode is cut, if the environment has no limit. `explore`: the action to take in a state; uniformly random
       actions by default, which may never reach what takes a plan.
 
     **Raises:** `InputError` if there is no table and no `episodes`, or it is not understood; `MissingExtraError` if a

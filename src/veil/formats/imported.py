@@ -68,7 +68,7 @@ class Imported(Value):
         return Expression(expression).evaluate(self.variables, self.model.num_states, labels)
 
     def states_where(self, expression: str) -> tuple[int, ...]:
-        """The indices of the states in which an expression is true, as `"x=3 & door=open"`.
+        """The indices of the states in which an expression is true, such as `"x=3 & door=open"`.
 
         **Raises:** `InputError` if it cannot be read, or is true nowhere.
         """
@@ -342,5 +342,6 @@ def _some(names: Names) -> str:
 
 def _listed(texts: Sequence[str], more: bool = False) -> str:
     """Some texts in one line, cut where they would not fit a screen."""
-    line = ", ".join(texts) + (", …" if more else "")
+    between = "; " if any("," in text for text in texts) else ", "
+    line = between.join(texts) + (f"{between}…" if more else "")
     return line if len(line) <= 90 else line[:88] + " …"

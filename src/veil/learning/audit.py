@@ -87,7 +87,7 @@ def audit_logs(
     """`audit` of a file of runs, as `veil fit` reads it, and of their labels: from another file, or a column of the logs.
 
     **Arguments:** `logs`: a `.csv`, `.jsonl` or `.json` file; `labels`: a CSV file with the columns `run` and `label`, or the
-    label of each run by its name; `columns`: the names of columns that are called otherwise, as `{"run": "episode"}`;
+    label of each run by its name; `columns`: the names of columns that differ, such as `{"run": "episode"}`;
     `confidence`, `predictors`, `bins`, `seed`, `curve`: as for `audit`.
 
     **Raises:** `ModelFileError` naming the file and the line; `InputError`.

@@ -75,17 +75,17 @@ def fit(
     **Arguments:**
 
     - `logs`: a `.csv`, `.jsonl` or `.json` file, or runs `{"states": […], "actions": […], "observations": […]}`, with
-      `"rewards"` and a `"label"` where they were recorded.
+      `"rewards"` and a `"label"` if they were recorded.
     - `problem`: what the runs belong to, or its scenario file: names, horizon, secret, rewards, and all that is not
       estimated. Without it all names are those of the logs and the horizon is the longest run. Labels of the runs are the
       secret then, with a model for each label.
     - `what`: `"model"` (transitions and start), `"sensors"` (emissions), `"policy"` (stationary), `"rewards"` (means), or
-      several of them; by default all that the logs tell, and the policy alone where no states were recorded. Several
+      several of them; by default all that the logs tell, and the policy alone if no states were recorded. Several
       models are estimated from runs whose labels name them.
     - `policy`: that of the opacity if none is estimated; uniform by default.
     - `secret`: only without a problem; by default the label of the run, or the state in which it ends if there are none.
     - `prior`: above 0; 0.5 is Jeffreys' prior. `confidence` of all intervals.
-    - `columns`: the names of columns or keys that are called otherwise, as `{"run": "episode", "observation": "reading"}`.
+    - `columns`: the names of columns or keys that differ, such as `{"run": "episode", "observation": "reading"}`.
     - `draws`, `seed`: of the bootstrap; each is measured twice, runs drawn from it once more. Fewer than 20 give no interval.
     - `time_limit`: seconds for expectation maximisation and for measuring; fewer draws are made if it ends them.
 

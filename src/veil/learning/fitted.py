@@ -38,8 +38,8 @@ class Fitted(Value):
     - `intervals`: every estimated probability with its credible interval, which is NaN if states are hidden.
     - `log_likelihood`: natural logarithm of the probability of what the estimated parts explain, at the means.
     - `opacity`: of `policy` in `problem`, which is biased: noise in estimates looks like information. `corrected_bits`: with
-      the bias corrected by a bootstrap of `draws`; `opacity_interval`: the interval of the true bits, which holds both. None
-      where states are hidden or draws were too few.
+      the bias corrected by a bootstrap of `draws`; `opacity_interval`: the interval of the true bits, which holds both.
+      None if states are hidden or draws were too few.
     - `confidence`: of all intervals; `num_runs`; `notes`: notes on the estimates, a sentence each.
     """
 

@@ -32,7 +32,9 @@ def read_labels(path: str | Path, columns: Columns) -> dict[str, str]:
         raise ModelFileError(path, "; ".join(error.defects), 1) from None
     if run not in header or label not in header:
         found = ", ".join(map(shown, header[:8]))
-        wanted = f"expected {run} and {columns.get(LABEL, LABEL)}; name those that are called otherwise"
+        wanted = (
+            f"expected {run} and {columns.get(LABEL, LABEL)}; name others, such as --columns run=episode,label=outcome"
+        )
         raise ModelFileError(path, f"the columns are {found}, {wanted}", 1)
     where = header.index(run), header.index(label)
     labels: dict[str, str] = {}

@@ -130,7 +130,7 @@ def read_logs(source: Source, columns: Columns | None = None) -> Logs:
 
     The label is that of the whole run; a column or key called `secret` counts as one too.
 
-    **Arguments:** `columns`: the names of columns or keys that are called otherwise, as `{"run": "episode"}`.
+    **Arguments:** `columns`: the names of columns or keys that differ, such as `{"run": "episode"}`.
 
     **Raises:** `ModelFileError` naming the file and the line; `InputError` for runs that are no mappings.
     """
@@ -176,7 +176,7 @@ def label_field(names: Iterable[str], columns: Columns) -> str | None:
     found = [name for name in names if name.strip().lower() in _LABELS]
     if len(found) > 1:
         words = f"{shown(found[0])} and {shown(found[1])} could both be the label of a run"
-        raise InputError("labels", [f"{words}: say which one is, as in columns={{'label': {found[0]!r}}}"])
+        raise InputError("labels", [f"{words}: name it, such as columns={{'label': {found[0]!r}}}"])
     return found[0] if found else None
 
 

@@ -22,6 +22,7 @@ _UNEVEN = (
     0.5  # share of the overall return, above the smallest attainable one, below which a value's return is remarkable
 )
 _MOST_SHOWN = 8
+_TINY = 1e-9  # share of the largest return, below which a return is shown as 0
 _MOST_WORK = 2**28  # transitions of all steps that are followed only to show the numbers: about a second
 
 
@@ -54,6 +55,12 @@ class ReturnGivenSecret(Value):
         earned = self.expected_return[likely] - self.smallest
         return bool((earned < _UNEVEN * (self.overall - self.smallest)).any())
 
+    @property
+    def differs(self) -> bool:
+        """Whether runs of some value earn more than runs of another, beyond rounding."""
+        earned = self.expected_return[self.probability > 0]
+        return bool(np.ptp(earned) > _TINY * np.abs(earned).max())
+
     def document(self) -> dict[str, float | None]:
         """The numbers by the names of the values; null for a value that does not occur."""
         numbers = self.expected_return.tolist()
@@ -61,11 +68,13 @@ class ReturnGivenSecret(Value):
 
     @property
     def text(self) -> str:
-        """The return of each value of the secret that occurs, in words: `elsewhere 0, secret 1.71`."""
+        """The return of each value of the secret that occurs, in words: `0 if elsewhere; 1.71 if secret`."""
         order = np.flatnonzero(self.probability > 0).tolist()
-        parts = [f"{self.values[z]} {self.expected_return[z]:.6g}" for z in order[:_MOST_SHOWN]]
+        earned = self.expected_return[order]
+        earned[np.abs(earned) < _TINY * np.abs(earned).max()] = 0.0
+        parts = [f"{x:.6g} if {self.values[z]}" for x, z in zip(earned, order[:_MOST_SHOWN], strict=False)]
         more = [f"{len(order) - _MOST_SHOWN:,} more values"] if len(order) > _MOST_SHOWN else []
-        return ", ".join([*parts, *more])
+        return "; ".join([*parts, *more])
 
     def fact(self) -> tuple[str, str]:
         """A line that follows that of the return in a table."""

@@ -5,7 +5,6 @@ what they are worth on the same draws. What differs between exact values and sam
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.clock import Progress
-from ..engine.threads import cores
+from ..engine.threads import in_threads
 from .ascent_state import CLIMB, DONE, AscentState, Moved
 from .first_order import Moments, first_order_step
 from .objective import Objective
@@ -73,6 +72,7 @@ class Ascent:
             iteration=0,
             inside=0,
             begun=0,
+            since=0,
             batch=self._first_batch,
             check_at=FIRST_CHECK,
             idle=0,
@@ -114,12 +114,7 @@ class Ascent:
 
     def _stepped(self, state: AscentState, rate: float) -> tuple[AscentState, list[tuple[Any, Values]]]:
         """All groups after a step, and what was found where it began."""
-        numbers = range(len(state.theta))
-        if len(state.theta) > 1 and cores() > 1:  # starts on samples, whose steps do not depend on each other
-            with ThreadPoolExecutor(cores()) as pool:
-                found = list(pool.map(lambda number: self._moved(state, number, rate), numbers))
-        else:
-            found = [self._moved(state, number, rate) for number in numbers]
+        found = list(in_threads(lambda number: self._moved(state, number, rate), range(len(state.theta))))
         parts = {name: [getattr(one, name) for one in found] for name in ("theta", "mean", "square", "multiplier")}
         if state.average:
             parts["average"] = [one.average for one in found]
@@ -132,7 +127,7 @@ class Ascent:
         tables = self.parameters.tables(theta)
         values = objective.evaluate(tables, self._kind.draw(state, number))
         step, moments = first_order_step(
-            Moments(state.mean[number], state.square[number], state.multiplier[number], count),
+            Moments(state.mean[number], state.square[number], state.multiplier[number], state.iteration - state.since),
             self.parameters.pull_back(theta, tables, values.score_gradient),
             values.slack if self.parameters.mixes else values.slack - _INSIDE,
             self.parameters.pull_back(theta, tables, values.slack_gradient),

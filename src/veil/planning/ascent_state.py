@@ -20,7 +20,8 @@ class AscentState(SearchState):
     """Everything a search needs to go on: numbers and arrays only, so that it can be written down and taken up again.
 
     `theta`, `mean`, `square`, `multiplier` and `average` have one array for each group of starts that is evaluated together;
-    `aside` and `aside_worth` are those that were set aside. `begun`: the iteration at which the present ones began;
+    `aside` and `aside_multiplier` are those that were set aside. `begun`: the iteration at which the present averages, and the
+    lengths of steps, began; `since`: the one at which the moments did;
     `slower`: by what steps were cut after noise had led the search away;
     `exploring`: whether the present one was set aside before and has not come to the best answer yet; `leader`: the group that
     leads.
@@ -30,6 +31,7 @@ class AscentState(SearchState):
     round: int
     inside: int
     begun: int
+    since: int
     batch: int
     check_at: int
     idle: int

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import InputError, TooLargeError
 from ..common.workers import ALONE, Team
+from ..engine.backends.column_steps import reachable_sets
 from ..engine.batch import BatchTree
 from ..engine.chain import Chain
 from ..engine.each_time import times_of
@@ -23,7 +24,7 @@ from ..measure.trajectory import SequenceEntropy
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
-from .backend import Backend, Draw, Sum, samples_of
+from .backend import PER_ENTRY, Backend, Draw, Sum, samples_of
 from .exact_bits import (
     Measure,
     OverTimes,
@@ -241,6 +242,8 @@ def _on_all(space: Space, asked: Asked, fed: Fed) -> Backend | None:
     if hidden.written is not None:
         strings = all_strings(space, min(_MOST_SECONDS if asked.evaluation == "exact" else COUNT_SECONDS, asked.limit))
         return None if strings is None else Tree(strings, fed.many, ends)
+    if PER_ENTRY * sum(len(one) for one in reachable_sets(hidden)) > most:  # every reachable state is in some sequence
+        return None
     chain = space.chain(any_table(space))
     if hidden.num_states > (_COUNTED_STATES if asked.evaluation == "auto" else COUNTED_STATES):
         tried = try_sparse(chain, _BY_WORK, fed.one, most, gradient=True, keep_events=fed.keeps_events)

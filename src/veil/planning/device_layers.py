@@ -16,7 +16,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
-from ..common.logs import device_log, device_log2_or_zero, entropy_bits
+from ..common.logs import device_log, device_log2_or_zero
 from ..common.workers import ALONE, Team
 from ..engine.backends.column_steps import reachable_sets
 from ..engine.device_steps import (
@@ -120,21 +120,21 @@ class DeviceLayers:
     def estimate(
         self, table: Any, draw: Draw, measure: Measure, clock: Clock, team: Team = ALONE, *, gradient: bool
     ) -> tuple[float, float, Any]:
-        """See `Layers.estimate`, of the entropy of the posterior; with `gradient` in float32, and without an error then.
+        """See `Layers.estimate`, of the entropy of the posterior, in float32; with `gradient` without an error.
 
         Noise of sampling is larger by orders of magnitude than rounding.
         """
-        table = self.send(table)
-        if not gradient:
-            events = self.draw(table, draw.sequences, np.random.default_rng(draw.seed))
-            bits = entropy_bits(self.posteriors(table, events, clock))
-            return float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), None
+        table, key, size = self.send(table).astype(np.float32), jax.random.key(draw.seed), self.layout.chunk
+        chunks = -(-draw.sequences // size)
         clock.check()
-        chunks = np.int32(-(-draw.sequences // self.layout.chunk))
-        bits, slope = _sampled_gradient(
-            self._single, self._draws, table.astype(np.float32), jax.random.key(draw.seed), chunks, self._setting
-        )
-        return float(bits), 0.0, slope
+        if gradient:
+            mean, slope = _sampled_gradient(self._single, self._draws, table, key, np.int32(chunks), self._setting)
+            return float(mean), 0.0, slope
+        parts = [
+            _sampled_bits(self._single, self._draws, table, key, number, self._setting) for number in range(chunks)
+        ]
+        bits = np.concatenate([np.asarray(part, dtype=float) for part in parts])[: draw.sequences]
+        return float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), None
 
     @cached_property
     def _single(self) -> Fixed:
@@ -265,6 +265,14 @@ def _sampled_gradient(
     everywhere = PartitionSpec()
     run = jax.shard_map(work, mesh=setting.mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False)
     return run(fixed, sums, table, key, chunks)
+
+
+@partial(jax.jit, static_argnames="setting")
+def _sampled_bits(fixed: Fixed, sums: tuple[Any, Any, Any], table: Any, key: Any, number: Any, setting: Setting) -> Any:
+    """The entropy of the posterior of each fresh sequence of a chunk."""
+    events = draw_events(fixed, sums, table, key, number, setting.chunk, setting.num_first, setting.span)
+    posterior = forward(fixed, table, events, setting.span, keep=False)[0]
+    return -jnp.sum(posterior * device_log2_or_zero(posterior), axis=0)
 
 
 def gradient_of_chunks(fixed: Fixed, table: Any, events: Any, chunks: Any, setting: Setting) -> tuple[Any, Any]:

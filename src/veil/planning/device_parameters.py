@@ -11,7 +11,6 @@ from jaxtyping import Float
 from ..common.errors import InputError
 from ..common.logs import device_log
 from .ascent import Ascent
-from .closing import seconds_of_policy
 from .device_layers import DeviceLayers
 from .device_layout import COMPILE_SECONDS
 from .iteration import Iteration
@@ -112,7 +111,4 @@ def on_device(
     starts = sampled_starts(objective, safe, options, given)[: layers.layout.starts]
     schedule = sampled_schedule(len(starts), per_sequence * batch, clock.time_limit, options.iterations)
     known = [layers.send(table) for table in [safe, *given]]
-    found = Ascent(objective, DeviceParameters(objective, safe), starts, known, schedule, options, batch)
-    if np.isfinite(clock.time_limit):
-        found.closing += seconds_of_policy(space)
-    return found
+    return Ascent(objective, DeviceParameters(objective, safe), starts, known, schedule, options, batch)

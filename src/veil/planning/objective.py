@@ -252,6 +252,8 @@ class Objective:
 
     def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
         """The return of one table from each of the distributions from which it is bounded."""
+        if len(self.starts) == 1:
+            return self.space.sums(table[None], (0,))[0]
         return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=self.starts)[0]
 
     def _values(self, tables: Tables, columns: Sequence[Estimate | None], gradient: bool, errors: float) -> Values:

@@ -207,6 +207,7 @@ class OnSamples:
             aside=aside,
             aside_multiplier=left,
             begun=state.iteration,
+            since=state.iteration,
             inside=0,
             slower=1.0 if exploring else state.slower,
             batch=self._first_batch if exploring else state.batch,

@@ -53,7 +53,7 @@ class ClassPlan:
     def text(self) -> str:
         """The plan in one sentence."""
         kept = ", ".join(f"{kept} after {length} more" for length, kept in self.rounds).replace("more", "iterations", 1)
-        begin = f"{self.starts} starts" + (f", of which stay {kept}, then" if kept else ",")
+        begin = f"{self.starts} starts" + (f"; the best continue: {kept}; then" if kept else ",")
         drawn = f" on {self.batch} sequences and more for each gradient" if self.batch else ""
         return f"{self.policy_class}: {self.why}; {begin} {self.optimiser}{drawn}, {self.device}"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .backend import PER_ENTRY
 from .objective import Objective
 from .options import SolveOptions
 
@@ -33,9 +34,9 @@ SHARE_OF_ROUNDS = 0.4
 _SAMPLED_STARTS, _STEPS_OF_START = (2, 6), 20
 _ROUND = (12, 100)  # least and largest number of iterations of a round: Adam's mean needs ten steps to fill
 _GRADIENT_SECONDS = 0.02  # of a gradient on the first batch: about what the rest of a step takes on a thousand states
-# Seconds for each transition and sequence of a gradient, for each decision, for each transition and quantity of a sum of
-# rewards with its gradient, and for each parameter and bound of a step (measured on one core).
-_PER_ENTRY, _PER_STEP, _PER_SUM, _PER_PARAMETER = 3e-9, 3e-4, 1.5e-9, 7e-9
+# Seconds for each decision of a pass, for each transition and quantity of a sum of rewards with its gradient, and for each
+# parameter and bound of a step (measured on one core).
+_PER_STEP, _PER_SUM, _PER_PARAMETER = 3e-4, 1.5e-9, 7e-9
 _LEAST_BATCH = 32  # sequences that travel through the passes together at least (`engine.columns`)
 
 
@@ -115,7 +116,7 @@ def first_batch(seconds_per_sequence: float, least: int, most: int) -> int:
 
 def first_batch_of(objective: Objective, most: int) -> int:
     """Sequences of the first gradients of an objective on samples."""
-    return first_batch(_PER_ENTRY * _entries(objective), _LEAST_BATCH, most)
+    return first_batch(PER_ENTRY * _entries(objective), _LEAST_BATCH, most)
 
 
 def planned_samples(
@@ -129,7 +130,7 @@ def planned_samples(
 
 def step_seconds(objective: Objective, batch: int) -> float:
     """The forecast of one step of one start: its bits, sums of rewards, and parameters."""
-    bits = _PER_ENTRY * _entries(objective) * batch
+    bits = PER_ENTRY * _entries(objective) * batch
     bits += _PER_STEP * objective.space.hidden.horizon * len(objective.sampled)
     hidden, quantities = objective.space.hidden, 1 + len(objective.others) + len(objective.terms)
     sums = _PER_SUM * hidden.horizon * hidden.kernel.num_entries * hidden.kernel.num_actions * (1 + quantities)

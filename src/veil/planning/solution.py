@@ -113,8 +113,8 @@ class Solution(Value):
     - `constraints`: every constraint of the problem with its bound, its value and its price, a `ConstraintValue` each; that on
       the return is the first.
     - `prices`: those of the bounds on quantities, in the order of `problem.bounds`; `pair_prices`: of the bounds of pairs.
-    - `pairs`: what is hidden in each pair besides the problem's own, a `PairValue` each; `hide`: the pairs whose least was
-      maximised, as text.
+    - `pairs`: what is hidden in each pair besides the problem's own, a `PairValue` each; `hide`: the names of the pairs
+      of which the smallest opacity was maximised.
     - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class; NaN for a feature
       policy, and for a search that was stopped in its first iterations.
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
@@ -122,13 +122,13 @@ class Solution(Value):
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none, or why it
       may be weaker than it could be.
     - `task`: the sum that was maximised beside the objective or under `min_opacity`, as text, and `task_value`, its
-      value, exact but for bits in it that are sampled; empty and NaN where there was none.
+      value, exact but for bits in it that are sampled; empty and NaN if there was none.
     - `plan`: the `Plan` that the search followed, the same for the same problem and options; None of an answer that was not
       searched for. `repeatable`: whether no limit of time decided anything, so that the same plan and seed give the same answer
       on any machine.
     - `basins`: the bits of each of the different policies at which the starts of the search ended, the best first; starts
       that were set aside early may not have reached their optimum. `mixture_gain_bits`: about how many more bits a private
-      coin between the answer and a few other policies of the search hides; NaN where that is not known.
+      coin between the answer and a few other policies of the search hides; NaN if that is not known.
     - `upper_bits`: the upper bound over all policies with this return, if the method proves one, with a task on the sum;
     `proof`: the game that proves it, for `certify`.
     - `problem`: what was solved; None if the solution was not made by `veil.solve`.

@@ -78,7 +78,7 @@ class Decisions(Value):
 
 
 class HistoryPolicy(Policy):
-    """`π_t(a | node of a graph of histories, situation)`.
+    """`π_t(a | node of a graph of histories, hidden state)`.
 
     **Arguments:** `first`, `(F,)`, the node after each first event; `following`, for each time `(n, E)`, the node after
     the next event, -1 if it cannot come; `decisions`, for each time the rows; `executable`: False if the rows tell
@@ -177,7 +177,8 @@ class HistoryPolicy(Policy):
     def check(self, problem: Problem) -> None:
         """Raise `InputError` if sizes or keys do not fit the problem.
 
-        That it has a row for all that it reaches, and takes available actions only, is found where it is followed.
+        The passes that follow the policy check that it has a row for all that it reaches and takes available actions
+        only.
         """
         defects, first = Defects(_SUBJECT), apart(problem, self.sees).joint if self.views else problem
         table, observer = first.secret_table, first.observer
@@ -189,7 +190,7 @@ class HistoryPolicy(Policy):
         num_events = observer.num_events(problem.num_actions)
         num_situations = len(problem.models) * len(table.memory_names) * problem.num_states
         if self.told is not None and self.told.shape[1] != num_situations:
-            defects.add(f"it is told {self.told.shape[1]} situations apart, and there are {num_situations}")
+            defects.add(f"it distinguishes {self.told.shape[1]} hidden states, and the problem has {num_situations}")
         for time, (rows, graph) in enumerate(zip(self.decisions, self.following, strict=True)):
             if (width := rows.probabilities.shape[1]) != problem.num_actions:
                 defects.add(f"time {time}: it chooses among {width} actions, and there are {problem.num_actions}")

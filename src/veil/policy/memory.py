@@ -53,7 +53,7 @@ class MemoryPolicy(TablePolicy):
 
     @property
     def timed(self) -> bool:
-        """Whether each decision has a table of its own."""
+        """Whether each decision has a separate table."""
         return self._memory.clock
 
     @classmethod

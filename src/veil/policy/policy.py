@@ -77,10 +77,10 @@ class Policy(Value, ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """The kind of policy in words, as `"a stationary Markov policy"`."""
+        """The kind of policy in words, such as `"a stationary Markov policy"`."""
 
     def more_seen(self) -> str:
-        """What its agent must see besides the state, as the end of a sentence: `" and the time"`, or nothing."""
+        """What its agent must see besides the state, in words that end a sentence: `" and the time"`, or nothing."""
         return (" and the time" if self.timed else "") + (
             " and all that the observer sees" if self.needs_observations else ""
         )
@@ -90,7 +90,7 @@ class Policy(Value, ABC):
         return self
 
     def over(self, rows: Int[np.ndarray, " C"]) -> "Policy | None":
-        """The same policy over larger states, whose row r does what row `rows[r]` did; None if it has no such form."""
+        """The same policy over larger states: row r acts as row `rows[r]` did; None if it has no such form."""
         return None
 
     def acting_in(self, problem: Problem, pair: str = OWN) -> Apart | None:
@@ -107,7 +107,7 @@ class Policy(Value, ABC):
         return None
 
     def reads(self, problem: Problem) -> bool:
-        """Whether what it does in a problem depends on what the agent receives: observations, or readings of its own."""
+        """Whether what it does in a problem depends on what the agent receives: observations, or separate readings."""
         return self.needs_observations or not problem.agent.sees_state
 
     def acts_on_observer(self, problem: Problem, pair: str = OWN) -> bool:

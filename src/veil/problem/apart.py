@@ -141,7 +141,9 @@ def apart_for(problem: Problem, sees: tuple[str, ...], pair: str) -> Apart:
         # What a history policy knows is also the value from the time on at which it is settled.
         more = () if mine.time == theirs.time == problem.horizon else ("time", "label")
         if not same_tables(mine, theirs, *MEMORY, *more):
-            raise InputError(f"pair {pair!r}", ["its secret remembers more than those that the policy knows of"])
+            raise InputError(
+                f"pair {pair!r}", ["its secret has a larger memory than the secrets that the policy was planned for"]
+            )
     return found
 
 

@@ -23,7 +23,8 @@ OWN = "own"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pair(Value):
-    """A further secret or a further observer, and how many bits `H(Z|Y)` must stay hidden of the one from the other.
+    """A further secret or a further observer, and how many bits of the secret, `H(Z|Y)`, must stay hidden from the
+    observer.
 
     **Arguments:**
 
@@ -43,7 +44,9 @@ class Pair(Value):
         ),
         Key("secret", Secret, "Its secret; by default that of the problem.", None),
         Key("min", float, "Bits that must stay hidden.", None, least=0),
-        Key("max", float, "Bits that may stay hidden at most, if this observer is to learn the secret.", None, least=0),
+        Key(
+            "max", float, "The most bits that may stay hidden, if this observer is to learn the secret.", None, least=0
+        ),
         Key(
             "belief", Belief, "What the observer assumes, if it may be wrong; its loss replaces the hidden bits.", None
         ),
@@ -85,7 +88,7 @@ class Pair(Value):
 
     @property
     def bounds(self) -> tuple[tuple[float, float], ...]:
-        """Its bounds as `(sign, bits)`: +1 if at least so many bits must be hidden, −1 at most."""
+        """Its bounds as `(sign, bits)`: +1 if at least this many bits must be hidden, −1 if at most."""
         given = ((1.0, self.min), (-1.0, self.max))
         return tuple((sign, bound) for sign, bound in given if bound is not None)
 

@@ -77,8 +77,9 @@ class Problem(Value):
       The attribute lists all of them, `min_return` first.
     - `pairs`: further secrets and observers over the same model, a `veil.Pair` each, with bounds on what is hidden of them.
     - `agent_sees`: `"state"`; `"state+observations"`: what the observer receives as well; `"observations"`: only what the
-      observer receives; or a `veil.Observer`: only readings of its own, which are independent of what the observer receives,
-      given the states. An agent that does not see its state acts on its newest reading, and on earlier ones if its policy has
+      observer receives; or a `veil.Observer`: only separate readings, which are independent of what the observer
+      receives, given the states. An agent that does not see its state acts on its newest reading, and on earlier ones
+      if its policy has
       a memory: a row of a policy's table is a reading in the place of a state.
     - `name`: shown in results.
     - `layout`: where the states lie in a picture, for a grid; no number depends on it.
@@ -195,7 +196,7 @@ class Problem(Value):
 
     @property
     def num_cells(self) -> int:
-        """How many situations the agent can distinguish: the rows of a policy's table.
+        """How many cells the agent can distinguish: the rows of a policy's table.
 
         The states, or the readings of an agent that does not see its state; if a secret or a formula says that the agent
         knows more, every pair (what it knows, state or reading), pair `(m, s)` in row `m · S + s`.
@@ -209,7 +210,7 @@ class Problem(Value):
         state: Int[np.ndarray, " n"],
         reading: Int[np.ndarray, " n"] | None = None,
     ) -> Int[np.ndarray, " n"]:
-        """The row of a policy's table in situations: the model, what the problem's own channel remembers, the state.
+        """The row of a policy's table in hidden states: the model, what the problem's own channel remembers, the state.
 
         **Arguments:** `reading`: the number of the agent's newest reading, if it does not see its state; without it, the row
         of an agent that sees it.

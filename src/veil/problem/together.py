@@ -30,7 +30,7 @@ def Together(*observers: Observer) -> Observer:
 
     **Arguments:** `observers`, one or more, for the same states and actions.
 
-    Cost: the pairs of emissions of each state, for each time that has emissions of its own.
+    Cost: the pairs of emissions of each state, for each time with other emissions.
 
     **Raises:** `InputError` if they are for different states or actions, or if two have a sensor of the same name;
     `TooLargeError`.

@@ -1,4 +1,4 @@
-"""Rounding errors of the verifier: how large they can be, and what is refused. `docs/verification.md` derives the formulas."""
+"""Rounding errors of the verifier: how large they can be, and what is refused. `README.md` derives the formulas."""
 
 import math
 

@@ -1,6 +1,5 @@
 """The smallest and the largest value of a quantity over all policies, with errors: what a percentage is a share of."""
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,8 +8,9 @@ from jaxtyping import Float
 
 from ..common.exact import centre_of
 from .arithmetic import UNIT, gamma, require
-from .backward import best_scores, continuation_values, scores
+from .backward import Walk, earned_after, most_paid
 from .checked_problem import CheckedProblem, Paid
+from .prices import Lagrangian
 
 SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
 
@@ -38,17 +38,33 @@ def attainable(problem: CheckedProblem, paid: Paid, values: Float[np.ndarray, "2
     `values`: over an infinite horizon the claimed ones of each x, of the return and of its negative. What is wrong about them
     is an error of the range, within which any share would be accepted: more than rounding is refused.
 
-    Cost: two backward inductions over all x; over an infinite horizon two steps of one.
+    Cost: two backward inductions without an observer; over an infinite horizon two steps of one.
 
     **Raises:** `CertificateError` where the values are not those of the best and the worst policies.
     """
-    (largest, error), (smallest, other) = (_largest(problem, paid, sign, values) for sign in (1, -1))
+    free, number = CheckedProblem(problem.record, ()), problem.paid.index(paid)
+    (largest, error), (smallest, other) = (_largest(free, number, sign, values) for sign in (1, -1))
     found = Attainable(-smallest, largest, max(error, other))
-    if problem.endless and paid is problem.paid[0]:
-        allowed = 256 * _rounding_of_step(problem) * paid.largest / (1 - paid.discount) ** 2
+    if problem.endless and not number:
+        step = gamma(free.terms + 8) + 2.02 * free.defect
+        allowed = 256 * step * paid.largest / (1 - paid.discount) ** 2
         right = found.error <= allowed + SAME_RETURN * (largest + smallest)
         require(right, f"values: they are wrong by up to {found.error:.3g}, so that no share of the returns is known")
     return found
+
+
+def _largest(
+    free: CheckedProblem, number: int, sign: int, values: Float[np.ndarray, "2 N"] | None
+) -> tuple[float, float]:
+    """The largest value of `sign` times a quantity, and a bound on its error, in a problem that nobody watches."""
+    paid, endless = free.paid[number], free.endless and not number
+    factors = tuple(float(sign) * (place == number) for place in range(len(free.paid)))
+    pooled = not free.record.knows_model and not number
+    after = earned_after(free, values, sign) if endless else (free.paid[0].terminal, 0.0)
+    steps = int(pooled) if endless else free.horizon
+    lagrangian = Lagrangian(free, (0.0,) * len(factors), factors, after, steps)
+    found, error = most_paid(free, Walk((), [()] * (steps + 1)), lagrangian, pooled=pooled)
+    return float(Fraction(found) + sign * paid.offset), 1.02 * (error + 2 * abs(after[1]) + 8 * UNIT * abs(found))
 
 
 def rounding_of(problem: CheckedProblem, paid: Paid) -> float:
@@ -65,44 +81,3 @@ def rounding_of(problem: CheckedProblem, paid: Paid) -> float:
         centres = abs(shift) * float(powers[:-1].sum()) + abs(last_shift) * float(powers[-1])
     terms = (16 + problem.actions + problem.states + problem.terms) * problem.terms
     return 4 * (terms * UNIT + problem.defect) * size + 16 * UNIT * (centres + size)
-
-
-def _largest(
-    problem: CheckedProblem, paid: Paid, sign: int, values: Float[np.ndarray, "2 N"] | None
-) -> tuple[float, float]:
-    """The largest value of `sign` times the quantity, and a bound on its error."""
-    reward, every, step = sign * paid.reward, np.arange(problem.size), _rounding_of_step(problem)
-    pooled = not problem.record.knows_model and paid is problem.paid[0] and (problem.endless or problem.horizon > 0)
-    if problem.endless and paid is problem.paid[0]:
-        value, error = continuation_values(problem, values, sign)
-    else:
-        value, error = sign * paid.terminal, 0.0
-        for time in range(problem.horizon, int(pooled), -1):
-            error = paid.discount * error + step * float(np.abs(value).max() + np.abs(reward).max())
-            value = best_scores(problem, every, problem.at(time), value[problem.at(time).target], paid.discount, reward)
-    x, _, mass = problem.start
-    terms = _first_together(problem, reward, value, paid.discount) if pooled else (mass * value[x]).tolist()
-    size = float(np.abs(value).max() + np.abs(reward).max())
-    error = 1.02 * (error + (2 * step + (len(terms) + 8) * UNIT) * size)
-    return float(Fraction(math.fsum(terms)) + sign * paid.offset), error
-
-
-def _rounding_of_step(problem: CheckedProblem) -> float:
-    """The relative error of one step of the induction."""
-    return gamma(problem.terms + 8) + 2.02 * problem.defect
-
-
-def _first_together(
-    problem: CheckedProblem, reward: Float[np.ndarray, "N A"], value: Float[np.ndarray, " N"], discount: float
-) -> list[float]:
-    """`max_a Σ_k w_k μ_k(s) Q_k(s,a)` of each first state s."""
-    begun, number = np.unique(problem.start[0], return_inverse=True)
-    weight = np.bincount(number.ravel(), problem.start[2])
-    moves = problem.at(1)
-    after = value[moves.target[moves.of(begun)[1]]]
-    position, action, found = scores(problem, begun, moves, after, discount, reward)
-    total = np.full((problem.states, problem.actions), -np.inf)
-    state = problem.state[begun[position]]
-    total[state, action] = 0.0
-    np.add.at(total, (state, action), weight[position] * found)
-    return total.max(axis=1)[np.unique(state)].tolist()

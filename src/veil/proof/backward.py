@@ -25,7 +25,7 @@ Keys = Int[np.ndarray, " n"]
 """Numbers `(nodes · N + x) · Z + z`: nodes of the observers, hidden state, values of the secrets; negative without a node."""
 
 
-class _Walk(NamedTuple):
+class Walk(NamedTuple):
     """The rules of a bound, checked, in the order of `channels`; `sizes[t]`: how many nodes each has at time t.
 
     With a delay the agent moves before it sees the events: the graph begins with one node.
@@ -76,21 +76,29 @@ def rule_bound(
     prices = checked_prices(problem, bound.prices, bounds, 900, "rule")
     walk = _walked(problem, bound)
     factors = factors or (0.0,) * len(prices)
-    after = problem.paid[0].terminal, 0.0
-    if problem.endless:  # an objective that takes the return away gains most from what is worst for the return
-        sign = 1 if prices[0] + factors[0] >= 0 else -1
-        value, tail = continuation_values(problem, values, sign)
-        after = sign * value, sign * tail
-    steps, lagrangian = problem.steps, Lagrangian(problem, prices, factors, after)
+    after = earned_after(problem, values, prices[0] + factors[0])
+    lagrangian = Lagrangian(problem, prices, factors, after, problem.horizon)
+    found, error = most_paid(problem, walk, lagrangian, clock)
+    slacks = [*lagrangian.slacks(bounds), *spared]
+    return (found - math.fsum(slacks)) + 1.01 * (error + 8 * UNIT * math.fsum(map(abs, slacks)) + FLOOR)
+
+
+def most_paid(
+    problem: CheckedProblem, walk: Walk, lagrangian: Lagrangian, clock: Watch | None = None, *, pooled: bool = False
+) -> tuple[float, float]:
+    """The most that any policy is paid, with the costs of the rules, and a bound on its rounding error; infinite where a graph
+    has no node, or a rule no cost, for something reachable.
+
+    `pooled`: the first action in a state of the model is one for all models; there is no observer then.
+    """
+    steps = lagrangian.steps + problem.delay
     x, events, mass = problem.start
-    node = _joined(
-        [one.first[event] for one, event in zip(walk.rules, _of_rules(problem, events), strict=True)], walk.sizes[0]
-    )
-    begun = _key(problem, node, x, problem.settled(0, x, 0 * x))
+    nodes = [one.first[event] for one, event in zip(walk.rules, _of_rules(problem, events), strict=True)]
+    begun = _key(problem, _joined(nodes, walk.sizes[0], x), x, problem.settled(0, x, 0 * x))
     layers = [_distinct(begun)]
     for time in range(steps):
         if layers[-1][0] < 0:
-            return math.inf
+            return math.inf, 0.0
         parts = list[Keys]()
         for part in _blocks(problem, layers[-1], time):
             if clock:
@@ -98,18 +106,18 @@ def rule_bound(
             parts.append(_distinct(_ahead(problem, walk, time, part)))
         layers.append(_distinct(np.concatenate(parts)))
     if layers[-1][0] < 0:
-        return math.inf
-    value, size = _costs(problem, walk, steps, layers[-1]), 0.0
+        return math.inf, 0.0
+    place, value, size = np.searchsorted(layers[0], begun), _costs(problem, walk, steps, layers[-1]), 0.0
     if not problem.delay:  # with a delay the last step pays what is paid at the end
         paid, size = lagrangian.at(steps)
         value = value + paid[_hidden_state(problem, layers[-1]), 0]
-    if not np.isfinite(value).all():
-        return math.inf
     sizes = [float(np.abs(value).max()) + size]
     for time in range(steps - 1, -1, -1):
-        parts, largest, (paid, size) = [], 0.0, lagrangian.at(time)
-        moves = problem.at(time + 1)
-        for part in _blocks(problem, layers[time], time):
+        if not np.isfinite(value).all():
+            break
+        parts, largest, (paid, size) = list[np.ndarray](), 0.0, lagrangian.at(time)
+        moves, together = problem.at(time + 1), pooled and not time
+        for part in [layers[0]] if together else _blocks(problem, layers[time], time):
             if clock:
                 clock.check()
             x, ahead = _hidden_state(problem, part), _ahead(problem, walk, time, part)
@@ -117,22 +125,33 @@ def rule_bound(
             if problem.path is not None:
                 after += path_costs(problem, walk.rules[0], time, ahead, x[moves.of(x)[0]])
             largest = max(largest, float(np.abs(after).max()))
-            parts.append(best_scores(problem, x, moves, after, 1.0, paid))
+            weight = np.bincount(place, mass) if together else None
+            parts.append(best_scores(problem, x, moves, after, 1.0, paid, weight))
         costs = _costs(problem, walk, time, layers[time])
         sizes.append(largest + size + float(costs.max()))
         value = np.concatenate(parts) + costs
-        if not np.isfinite(value).all():
-            return math.inf
-    terms = (mass * value[np.searchsorted(layers[0], begun)]).tolist()
-    slacks = [*lagrangian.slacks(bounds), *spared]
+    if not np.isfinite(value).all():
+        return math.inf, 0.0
+    terms = (mass * value[place]).tolist()
     # Each other quantity is a product and a sum more, its factor in the objective a sum; a cost of the path is a sum, one of a
     # time a product and a sum; an observer more is both in the costs and a product in every probability.
-    count, ways = len(walk.rules), (problem.path is not None) + 2 * (problem.each is not None)
-    more = 2 * (len(problem.paid) - 1) + any(factors) + ways + 3 * (count - 1)
+    count, ways = max(1, len(walk.rules)), (problem.path is not None) + 2 * (problem.each is not None)
+    more = 2 * (len(problem.paid) - 1) + any(lagrangian.factors) + ways + 3 * (count - 1)
     error = (gamma(problem.terms + 12 + more) + 2.02 * problem.defect) * math.fsum(sizes)
     error += (gamma(7 + count) + 3.03 * problem.defect) * math.fsum(map(abs, terms))
-    error += 8 * UNIT * math.fsum(map(abs, slacks)) + FLOOR + lagrangian.left_out
-    return (math.fsum(terms) - math.fsum(slacks)) + 1.01 * error
+    return math.fsum(terms), error + lagrangian.left_out
+
+
+def earned_after(
+    problem: CheckedProblem, values: Float[np.ndarray, "2 N"] | None, factor: float
+) -> tuple[Float[np.ndarray, " N"], float]:
+    """What each x earns of the return at the end or after the horizon, where the return counts with a factor, and its error:
+    an objective that takes the return away gains most from what is worst for it."""
+    if not problem.endless:
+        return problem.paid[0].terminal, 0.0
+    sign = 1 if factor >= 0 else -1
+    value, tail = continuation_values(problem, values, sign)
+    return sign * value, sign * tail
 
 
 def continuation_values(
@@ -244,7 +263,7 @@ def _holds_strings(
     return len(np.unique(reached)) == len(reached)
 
 
-def _walked(problem: CheckedProblem, bound: ProvenBound) -> _Walk:
+def _walked(problem: CheckedProblem, bound: ProvenBound) -> Walk:
     """The observers' graphs as the agent walks through them: with a delay from one node before all events.
 
     An observer that receives nothing at time 0 goes to its first node whatever the state then would have shown.
@@ -261,15 +280,15 @@ def _walked(problem: CheckedProblem, bound: ProvenBound) -> _Walk:
         max(map(math.prod, sizes)) * problem.size * problem.values < _LARGEST_KEY,
         "rule: its observers have too many nodes",
     )
-    return _Walk(rules, sizes)
+    return Walk(rules, sizes)
 
 
-def _joined(nodes: list[Keys], sizes: tuple[int, ...]) -> Keys:
+def _joined(nodes: list[Keys], sizes: tuple[int, ...], like: Keys) -> Keys:
     """One number for a node of each observer; -1 where one of them is missing."""
-    number = np.zeros_like(nodes[0])
+    number = 0 * like
     for node, size in zip(nodes, sizes, strict=True):
-        number = number * size + node
-    return np.where(np.min(nodes, axis=0) < 0, -1, number)
+        number = np.where((number < 0) | (node < 0), -1, number * size + node)
+    return number
 
 
 def _apart(number: Keys, sizes: tuple[int, ...]) -> list[Keys]:
@@ -281,7 +300,7 @@ def _apart(number: Keys, sizes: tuple[int, ...]) -> list[Keys]:
     return nodes[::-1]
 
 
-def _costs(problem: CheckedProblem, walk: _Walk, time: int, keys: Keys) -> Float[np.ndarray, " n"]:
+def _costs(problem: CheckedProblem, walk: Walk, time: int, keys: Keys) -> Float[np.ndarray, " n"]:
     """What the observers pay at a time in some keys."""
     rest, z = np.divmod(keys, problem.values)
     number, x = np.divmod(rest, problem.size)
@@ -307,7 +326,7 @@ def _hidden_state(problem: CheckedProblem, keys: Keys) -> Keys:
     return keys // problem.values % problem.size
 
 
-def _ahead(problem: CheckedProblem, walk: _Walk, time: int, keys: Keys) -> Keys:
+def _ahead(problem: CheckedProblem, walk: Walk, time: int, keys: Keys) -> Keys:
     """The keys after each move from some keys, in the order of their moves."""
     moves = problem.at(time + 1)
     (rest, z), (position, move) = np.divmod(keys, problem.values), moves.of(_hidden_state(problem, keys))
@@ -315,27 +334,7 @@ def _ahead(problem: CheckedProblem, walk: _Walk, time: int, keys: Keys) -> Keys:
     seen = _of_rules(problem, tuple(column[move] for column in moves.events))
     after = [one.following[time][node, event] for one, node, event in zip(walk.rules, nodes, seen, strict=True)]
     x = moves.target[move]
-    return _key(problem, _joined(after, walk.sizes[time + 1]), x, problem.settled(time + 1, x, z[position]))
-
-
-def scores(
-    problem: CheckedProblem,
-    x: Keys,
-    moves: Moves,
-    value: Float[np.ndarray, " m"],
-    factor: float,
-    reward: Float[np.ndarray, "N A"],
-) -> tuple[Keys, Keys, Float[np.ndarray, " k"]]:
-    """`R(x,a) + factor · Σ P b value` for each x and each of its actions, with the position of x and the action.
-
-    `value`: for all moves of x in order.
-    """
-    position, move = moves.of(x)
-    pair = position * problem.actions + moves.row[move] % problem.actions
-    begins = np.flatnonzero(np.diff(pair, prepend=-1))
-    sums = factor * np.add.reduceat(moves.chance[move] * value, begins)
-    position, action = position[begins], pair[begins] % problem.actions
-    return position, action, sums + reward[x[position], action]
+    return _key(problem, _joined(after, walk.sizes[time + 1], x), x, problem.settled(time + 1, x, z[position]))
 
 
 def best_scores(
@@ -345,9 +344,24 @@ def best_scores(
     value: Float[np.ndarray, " m"],
     factor: float,
     reward: Float[np.ndarray, "N A"],
+    weight: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, " n"]:
-    """The largest of `scores` for each x."""
-    position, _, found = scores(problem, x, moves, value, factor, reward)
+    """`max_a R(x,a) + factor · Σ P b value` for each x; with weights of the x that of the action which is best for all x of one
+    state of the model together. `value`: for all moves of x in order."""
+    position, move = moves.of(x)
+    pair = position * problem.actions + moves.row[move] % problem.actions
+    begins = np.flatnonzero(np.diff(pair, prepend=-1))
+    sums = factor * np.add.reduceat(moves.chance[move] * value, begins)
+    position, action = position[begins], pair[begins] % problem.actions
+    found = sums + reward[x[position], action]
+    if weight is not None:
+        state = problem.state[x[position]]
+        total = np.full((problem.states, problem.actions), -np.inf)
+        total[state, action] = 0.0
+        np.add.at(total, (state, action), weight[position] * found)
+        chosen, values = action == total.argmax(axis=1)[state], np.zeros(len(x))
+        values[position[chosen]] = found[chosen]
+        return values
     return np.maximum.reduceat(found, np.flatnonzero(np.diff(position, prepend=-1)))
 
 

@@ -54,7 +54,9 @@ class _Backward:
         self.horizon, self.size = problem.horizon, problem.size
         prices = checked_prices(problem, bound.prices, bounds, 100, "beliefs")
         factors = tuple(-price * one.sign for price, one in zip(prices, problem.paid, strict=True))
-        self.pays = Lagrangian(problem, (0.0,) * len(factors), factors, (problem.paid[0].terminal, 0.0))
+        self.pays = Lagrangian(
+            problem, (0.0,) * len(factors), factors, (problem.paid[0].terminal, 0.0), problem.horizon
+        )
         limits = zip(prices, problem.paid, bounds, strict=True)
         self.slacks = [-price * one.sign * (limit or 0.0) for price, one, limit in limits] + self.pays.slacks(bounds)
         self.settled = problem.labels[0].time if problem.each is None else self.horizon + 1

@@ -34,7 +34,7 @@ class Certificate(Claim, Value):
 
     - `quantities`: what the policy earns, the return first, then the quantities of all constraints, each with its bound.
     - `channels`: what the policy hides: in the problem's own channel, then in those that are hidden or have bounds.
-      `hidden`: the numbers of those whose smallest opacity is bounded.
+      `hidden`: the numbers of the channels whose smallest opacity is bounded.
     - `bounds`: upper bounds over all policies that meet every constraint on a quantity and keep the lower bounds `min` of
       channels; an upper bound `max` is not convex and is left out. The first is over all policies; a second one, if it is
       smaller, over agents that do not see the current observation.
@@ -43,7 +43,7 @@ class Certificate(Claim, Value):
       channel, and no policy less than `lower`, which is 0 without `beliefs`.
     - `beliefs`: the witness of a lower bound over all policies that see what the observer sees, from `QueryPlan.certify`.
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
-    - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
+    - `policy_class`, `bound_class`: the class of the policy and of the others, and what their agents must see.
     - `values`: what is earned after the horizon, for an infinite return; `register`: what a policy remembers.
     - `problem_hash`, `record_hash`, `policy_hash`, `versions`; `claim`: the claim in words; `seal`: a hash of what no
       computation checks.
@@ -61,8 +61,13 @@ class Certificate(Claim, Value):
         return f"Certificate({self.goal}: {lower_text(self.lower)} to {upper_text(self.upper)} bits{met})"
 
     @property
+    def task(self) -> str:
+        """The sum of quantities that counts beside the bits, as for `veil.solve`; empty where there is none."""
+        return " + ".join(f"{one.factor!r}*{one.name}" for one in self.quantities if one.factor).replace("+ -", "- ")
+
+    @property
     def hidden_bits(self) -> tuple[float, float]:
-        """Bits that the policy hides at least in the least of the hidden channels: proven, and with confidence; 0 with goal
+        """The fewest bits that the policy hides in a hidden channel: proven, and with confidence; 0 with goal
         "transparent"."""
         if self.goal != "opaque":
             return 0.0, 0.0
@@ -158,7 +163,7 @@ class Certificate(Claim, Value):
 
     @property
     def trivial(self) -> str:
-        """Why the upper bound says nothing about this problem, as `trivial: log2 of 3 values`; empty if it does."""
+        """Why the upper bound says nothing about this problem, such as `trivial: log2 of 3 values`; otherwise empty."""
         rules = self.bounds[0].rules if self.bounds and not (self.task or self.bounds[0].rules[0].path_keys) else ()
         counts = [one.costs.shape[1] for one in rules if one.channel in self.hidden and np.ndim(one.costs) == 2]
         return trivial_words(self.upper, min(counts)) if counts else ""
@@ -175,7 +180,7 @@ class Certificate(Claim, Value):
 
     @property
     def solver_gap(self) -> float | None:
-        """The part of the gap that a search may still close: all of it but the part of the class."""
+        """The part of the gap that a search may still close: the gap without `class_gap`."""
         return None if self.class_gap is None else max(0.0, self.gap - self.class_gap)
 
     def summary(self) -> str:

@@ -15,7 +15,7 @@ from ..common.files import check_replaceable, read_whole, reason, write_whole
 from ..common.text import parse_json
 from .certificate import Certificate
 from .claims import BeliefBound, Beliefs, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
-from .reading import check_form, is_finite, whole
+from .reading import check_form, each_once, is_finite, whole
 
 FORM = "veil-certificate-8"
 MARKER = b"veil-certificate-"
@@ -127,7 +127,7 @@ def _named_arrays(path: Path) -> str | None:
 def _read_head(path: Path) -> dict[str, Any]:
     """The fields of a certificate's JSON file."""
     try:
-        head = parse_json(read_whole(path, _MOST_BYTES), _each_once)
+        head = parse_json(read_whole(path, _MOST_BYTES), each_once)
     except FileNotFoundError:
         raise CertificateFileError(f"there is no certificate {path}") from None
     except OSError as error:
@@ -137,14 +137,6 @@ def _read_head(path: Path) -> dict[str, Any]:
     found = cast(dict[str, Any], head) if isinstance(head, dict) else {}
     if found.pop("form", None) != FORM:
         raise CertificateError(f"{path} is not a certificate of the form {FORM!r}")
-    return found
-
-
-def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of the file, in which no key may come twice: another reader might take the other value."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key comes twice")
     return found
 
 

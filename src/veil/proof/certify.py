@@ -84,7 +84,7 @@ def certify(
     - `time_limit`: seconds, 60 by default. At most a third is used for the policy's own opacity, the rest for the search
       for rules. One pass over the horizon, for the return, must fit (or be drawn; one second more is allowed for it).
     - `goal`: `"opaque"` or `"transparent"`, as for `veil.solve`.
-    - `hide`: the pairs whose least is proven, separated by commas, as for `veil.solve`.
+    - `hide`: the pairs of which the smallest opacity is proven, separated by commas, as for `veil.solve`.
     - `task`: a sum of rewards and probabilities that counts beside the bits, as for `veil.solve`: both bounds are then on what
       is hidden and that sum together. There is no bound for bits in a task.
     - `gap`: the search for a rule ends when its bounds are this many bits apart.

@@ -72,6 +72,11 @@ class Moves:
         """All moves from each x: the position in `x`, and the number of the move."""
         return entries_of(x, self.begin, self.degree)
 
+    @cached_property
+    def ends(self) -> Float[np.ndarray, " m"]:
+        """Running sums of `chance`, 0 first."""
+        return np.append(0.0, np.cumsum(self.chance))
+
 
 class CheckedProblem:
     """The starts and moves of a problem as lists, on the hidden states x of its record.
@@ -118,10 +123,13 @@ class CheckedProblem:
         self.num_first = [one.observations if one.sees_first and not delay else 1 for one in self.observers]
         self.num_events = [one.observations * (self.actions if one.sees_actions else 1) for one in self.observers]
         self.labels, self.digit = self._make_labels(channels)
-        self.values, self.secret_time = math.prod(one.size for one in self.labels), channels[0].time
-        self.path = channels[0].value if channels[0].kind == "path" else None
-        self.each = channels[0] if channels[0].kind == "each" else None
-        self.most_bits = max(most_bits(record, one) for one in channels)  # none hides more than those of its secret
+        self.values = math.prod(one.size for one in self.labels)
+        self.secret_time = self.labels[0].time if channels else record.horizon
+        self.path = next((one.value for one in channels if one.kind == "path"), None)
+        self.each = next((one for one in channels if one.kind == "each"), None)
+        self.most_bits = max(
+            (most_bits(record, one) for one in channels), default=0.0
+        )  # none hides more than its secret
         self.paid = tuple(self._paid(one) for one in record.quantities)
         self.available = record.moves.degree.reshape(self.size, self.actions) > 0
         self._row = np.repeat(np.arange(self.size * self.actions), record.moves.degree)
@@ -156,7 +164,7 @@ class CheckedProblem:
         record, tables = self.record, [table for one in self.observers for table in one.tables]
         sums = [record.moves.sums, *(table.sums for table in tables), *_start_sums(record)]
         longest = max([self.states, int(record.model.max()) + 1, *(one.observations for one in self.observers)])
-        return defect_of(np.concatenate(sums), longest, "problem") * len(self.observers)
+        return defect_of(np.concatenate(sums), longest, "problem") * max(1, len(self.observers))
 
     def value_of(self, channel: int, z: Numbers) -> Numbers:
         """The value of one secret in the values of all."""

@@ -10,7 +10,7 @@ the arrays are those of a scenario is another question, which `verify` answers b
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -24,10 +24,11 @@ from .attainable import SAME_RETURN, attainable, rounding_of
 from .backward import rule_bound
 from .belief_bound import belief_bound
 from .checked_policy import channels_heard
-from .checked_problem import CheckedProblem, most_bits
-from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
+from .checked_problem import CheckedProblem, Paid, most_bits
+from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
 from .form import check_form
 from .policy_values import PolicyValues, policy_values
+from .reading import MALFORMED
 from .record import Record
 from .sampling import DOUBT, ROUNDS, Interval, Sampler, interval
 
@@ -109,7 +110,7 @@ def check(
         return _Check(claim, record, agent, register, draws or Draws(), clock).all()
     except CertificateError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except MALFORMED as error:
         raise CertificateError(f"rule: it cannot be followed ({error})") from error
 
 
@@ -141,13 +142,16 @@ class _Check:
         check_form(claim, self.record, heard=bool(self.heard) or self.record.blind)
         for one, wanted, paid in zip(claim.quantities, self.record.quantities, self.own.paid, strict=True):
             if isinstance(wanted.bound, str) and one.bound is not None:
-                self._check_percentage(one.bound, wanted.bound, self.own.paid.index(paid))
+                self._check_percentage(one.bound, wanted.bound, paid)
         channels, sampled = dict[int, PolicyValues](), dict[int, Interval]()
         for one in claim.channels:
             problem = self.acting(one.number)
             channels[one.number] = self._check_channel(one, problem)
-            if one.sampled is not None or (one.number == 0 and any(each.sequences for each in claim.quantities)):
-                sampled |= self._check_draws(one, problem)
+            if one.sampled is not None:
+                sampled[one.number] = self._check_draws(one, one.sampled, problem)
+        for k, one in enumerate(claim.quantities):
+            if one.sequences:
+                self._check_drawn_value(one, k)
         uppers = tuple(self._check_upper(one) for one in claim.bounds)
         return Verification(channels, uppers, sampled, self._check_beliefs())
 
@@ -160,9 +164,8 @@ class _Check:
         require(told.lower <= found, f"beliefs: a lower bound of {told.lower} is claimed, and {found} is found")
         return found
 
-    def _check_percentage(self, bound: float, wanted: str, number: int) -> None:
+    def _check_percentage(self, bound: float, wanted: str, paid: Paid) -> None:
         """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
-        paid = self.own.paid[number]
         ends, share = attainable(self.own, paid, self.claim.values), float(wanted.removesuffix("%")) / 100
         rounding = SAME_RETURN * (ends.largest - ends.smallest) + 2 * ends.error + 4 * rounding_of(self.own, paid)
         found = ends.at(share)
@@ -187,41 +190,51 @@ class _Check:
             require(each.met is is_so.met, f"quantities: {words}")
         return found
 
-    def _check_draws(self, one: ProvenChannel, problem: CheckedProblem) -> dict[int, Interval]:
-        """Draw until everything that is claimed of a channel with confidence holds; of the own one, of quantities too."""
-        claim, told, found = self.claim, one.sampled, dict[int, Interval]()
+    def _check_draws(self, one: ProvenChannel, told: Sampled, problem: CheckedProblem) -> Interval:
+        """What is claimed of a channel with confidence."""
         sampler = Sampler(problem, self.policy)
-        for k, each in enumerate(claim.quantities if one.number == 0 else ()):
-            if each.sequences:
-                self._drawn(each.sequences, lambda count, doubt, k=k, each=each: _drawn_value(
-                    each, interval(sampler.earn(count, self.random, self.clock)[k], *sampler.range(k), doubt)))  # fmt: skip
 
-        def bits(count: int, doubt: float) -> str:
-            assert told is not None
-            drawn = interval(sampler.draw(count, self.random, self.clock), 0.0, problem.most_bits, doubt, sampler.error)
-            high = problem.most_bits if problem.untimed else drawn.upper  # one with a clock may know more
-            found[one.number] = Interval(drawn.lower, high, drawn.mean)
-            if told.lower <= drawn.lower and high <= told.upper:
-                return ""
-            where = f"{drawn.lower} … {high} is found in {count:,} sequences"
-            return f"channel {one.name}: {told.lower} … {told.upper} is claimed with confidence, {where}"
+        def bits(count: int, doubt: float) -> Interval:
+            draws = sampler.draw(count, self.random, self.clock)
+            found = interval(draws, 0.0, problem.most_bits, doubt, sampler.error)
+            return (
+                replace(found, upper=problem.most_bits) if problem.untimed else found
+            )  # one with a clock may know more
 
-        if told is not None:
-            self._drawn(told.sequences, bits)
-        return found
+        return self._borne_out(told.sequences, told.lower, told.upper, f"channel {one.name}", bits)
 
-    def _drawn(self, sequences: int, attempt: Callable[[int, float], str]) -> None:
-        """Rounds of draws, each with four times the sequences and half of the doubt, until an attempt finds nothing wrong."""
-        claim, failed = self.claim, ""
-        count = sum(each.sampled is not None for each in claim.channels) + sum(
-            each.sequences > 0 for each in claim.quantities
-        )
+    def _check_drawn_value(self, one: ProvenQuantity, number: int) -> None:
+        """What is claimed of a quantity with confidence."""
+        sampler = Sampler(self.acting(0), self.policy)
+
+        def value(count: int, doubt: float) -> Interval:
+            return interval(sampler.earn(count, self.random, self.clock)[number], *sampler.range(number), doubt)
+
+        low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
+        self._borne_out(one.sequences, low, high, one.name, value)
+        met = one.bound is None or (low >= one.bound if one.sign > 0 else high <= one.bound)
+        words = f"met is {one.met} for {one.text}, and the value is {one.value} ± {one.error} with confidence"
+        require(one.met is met, f"quantities: {words}")
+
+    def _borne_out(
+        self,
+        sequences: int,
+        low: float | Fraction,
+        high: float | Fraction,
+        what: str,
+        draw: Callable[[int, float], Interval],
+    ) -> Interval:
+        """An interval from the verifier's own draws within what is claimed: of some rounds, each with four times the sequences
+        and half of the doubt."""
+        claims = sum(each.sampled is not None for each in self.claim.channels)
+        claims += sum(each.sequences > 0 for each in self.claim.quantities)
+        found, count = Interval(-math.inf, math.inf, 0.0), self.draws.sequences or sequences
         for number in range(ROUNDS):
-            doubt = self.draws.doubt / count / 2 ** (number + 1)
-            failed = attempt((self.draws.sequences or sequences) * 4**number, doubt)
-            if not failed:
-                return
-        raise CertificateError(failed)
+            found = draw(count * 4**number, self.draws.doubt / claims / 2 ** (number + 1))
+            if low <= found.lower and found.upper <= high:
+                return found
+        where = f"{found.lower} … {found.upper} is found in {count * 4 ** (ROUNDS - 1):,} sequences"
+        raise CertificateError(f"{what}: {float(low)} … {float(high)} is claimed with confidence, {where}")
 
     def _check_upper(self, bound: ProvenBound) -> float:
         """The bound that rules prove, or `log2 |Z|`, which needs none; raises `CertificateError` where less is claimed."""
@@ -243,17 +256,11 @@ class _Check:
         require(
             found < math.inf, "upper bound: a rule excludes something that a policy can reach, and so proves nothing"
         )
-        least = found if any(factors) else min(found, _most_bits(self.record, claim))
-        require(
-            bound.upper >= least,
-            f"upper bound: {bound.upper} is claimed with delay {bound.delay}, and {least} is found",
-        )
+        most = min(most_bits(self.record, self.record.channels[number]) for number in claim.hidden)
+        least = found if any(factors) else min(found, most)
+        words = f"upper bound: {bound.upper} is claimed with delay {bound.delay}, and {least} is found"
+        require(bound.upper >= least, words)
         return least
-
-
-def _most_bits(record: Record, claim: Claim) -> float:
-    """What the hidden secret that can hide least can hide."""
-    return min(most_bits(record, record.channels[number]) for number in claim.hidden)
 
 
 def _check_value(one: ProvenQuantity, found: float, error: float) -> None:
@@ -264,17 +271,3 @@ def _check_value(one: ProvenQuantity, found: float, error: float) -> None:
     )
     most = 4 * error + 32 * UNIT * abs(found)
     require(one.error <= most, f"{one.name}: an error of {one.error} is claimed, and {most} is the most")
-
-
-def _drawn_value(one: ProvenQuantity, found: Interval) -> str:
-    """What is wrong with a quantity that is claimed with confidence; empty where nothing is."""
-    low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
-    if not (low <= Fraction(found.lower) and Fraction(found.upper) <= high):
-        return (
-            f"{one.name}: {one.value} ± {one.error} is claimed with confidence, {found.lower} … {found.upper} is found"
-        )
-    if one.bound is not None and one.met is not (low >= one.bound if one.sign > 0 else high <= one.bound):
-        return (
-            f"{one.name}: met is {one.met} for {one.text}, and the value is {one.value} ± {one.error} with confidence"
-        )
-    return ""

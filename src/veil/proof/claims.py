@@ -28,12 +28,6 @@ class ProvenQuantity:
     factor: float = 0.0
 
     @property
-    def least(self) -> Fraction:
-        """The smallest value that the claim allows for: where it says that the bound is reached, no less than that."""
-        low = Fraction(self.value) - Fraction(self.error)
-        return max(low, Fraction(self.bound)) if self.met and self.bound is not None and self.sign > 0 else low
-
-    @property
     def missing(self) -> float:
         """By how much it may miss its bound at most; 0 where it does not."""
         if self.bound is None or self.met:
@@ -208,11 +202,6 @@ class Claim:
     def least(self) -> list[ProvenChannel]:
         """The channels that are hidden."""
         return [one for number in self.hidden for one in self.channels if one.number == number]
-
-    @property
-    def task(self) -> str:
-        """The sum of quantities that counts beside the bits, as for `veil.solve`; empty where there is none."""
-        return " + ".join(f"{one.factor!r}*{one.name}" for one in self.quantities if one.factor).replace("+ -", "- ")
 
     def with_task(self, bits: float) -> float:
         """Bits, and what the quantities add to them at least, rounded down."""

@@ -6,16 +6,17 @@ Every distribution is divided by its exact sum, in the intervals of `common/exac
 from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.exact import Interval, bits_for, discounted, mean, proportions, scaled, whole_numbers
+from ..common.exact import Interval, bits_for, discounted, mean, scaled, whole_numbers
 from .arithmetic import group
 from .checked_policy import CheckedPolicy, Entries, Taken, some
 from .checked_problem import CheckedProblem, Paid
 
+Numbers = Int[np.ndarray, " n"]
 _MOST_MOVES = 200_000  # of all steps together, about half a second
 
 
@@ -34,13 +35,12 @@ def exact_return(
 
 
 class _Step(NamedTuple):
-    """One decision: the distinct x before it with their choices; the moves that are taken, and the number of what each leads
-    to."""
+    """One decision: the x before it with their choices; the moves that are taken, and the number of what each leads to."""
 
-    x: Int[np.ndarray, " n"]
+    x: Numbers
     choices: Float[np.ndarray, "n A"]
     taken: Taken
-    number: Int[np.ndarray, " m"]
+    number: Numbers
 
 
 class _ExactReturn:
@@ -49,24 +49,29 @@ class _ExactReturn:
     def __init__(self, problem: CheckedProblem, policy: CheckedPolicy, paid: Paid):
         self.problem, self.policy, self.paid = problem, policy, paid
         self.bits = bits_for(paid.largest)
-        self.rows: dict[int, list[int]] = {}
-        self.chances: _Chances | None = None
 
     def bounds(self) -> tuple[Fraction, Fraction] | None:
         starts, _ = self.policy.begin()
-        index, first = group(*starts)
+        index, number = group(*starts)
         reached = self._steps(some(starts, index))
         if reached is None:
             return None
         steps, last = reached
-        rewards, terminal = self.paid.given
-        values = [scaled(number, self.bits) for number in terminal[last].tolist()]
+        values = [scaled(one, self.bits) for one in self.paid.given[1][last].tolist()]
+        columns = self.problem.columns(1)
         for time in range(self.problem.horizon, 0, -1):
-            values = self._before(steps[time - 1], values, rewards, self._columns(time))
-        low, high = mean(self._start_weights(), [values[number] for number in first.tolist()])
+            if any(one.varies for one in self.problem.observers):
+                columns = self.problem.columns(time)
+            values = self._before(steps[time - 1], columns, values)
+        x, _, (runs, begun, *shown) = self.problem.start_columns
+        model, after = self.problem.record.model, [values[one] for one in number.tolist()]
+        after, first = _means(_product(shown), after, x)
+        x, begun, runs = x[first], begun[first], runs[first]
+        after, first = _means(begun.tolist(), after, model[x])
+        ((low, high),), _ = _means(runs[first].tolist(), after, 0 * first)
         return Fraction(low, 2**self.bits), Fraction(high, 2**self.bits)
 
-    def _steps(self, entries: Entries) -> tuple[list[_Step], Int[np.ndarray, " n"]] | None:
+    def _steps(self, entries: Entries) -> tuple[list[_Step], Numbers] | None:
         """The steps from the starts on, and the x at the end."""
         problem, policy, steps, count = self.problem, self.policy, list[_Step](), 0
         for time in range(problem.horizon):
@@ -82,58 +87,31 @@ class _ExactReturn:
             entries = some(arrived, index)
         return steps, entries.x
 
-    def _columns(self, time: int) -> "_Chances":
-        """The factors of the moves of a time, which are the same at all times unless an observer depends on it."""
-        varies = any(one.varies for one in self.problem.observers)
-        if self.chances is None or varies:
-            row, target, _, (moved, *shown) = self.problem.columns(time)
-            self.chances, self.rows = _Chances(row, target, moved, shown), {}
-        return self.chances
-
-    def _before(
-        self, step: _Step, values: list[Interval], rewards: Float[np.ndarray, "N A"], chances: "_Chances"
-    ) -> list[Interval]:
-        """The values before a step, from those after it."""
-        discount, actions = Fraction(self.paid.discount), self.problem.actions
-        places: dict[tuple[int, int], list[int]] = {}
-        for place, key in enumerate(zip(step.taken.entry.tolist(), step.taken.choice.tolist(), strict=True)):
-            places.setdefault(key, []).append(place)
-        scores: list[dict[int, Interval]] = [{} for _ in step.x]
-        for (entry, choice), taken in places.items():
-            x, action = int(step.x[entry]), choice // self.policy.nodes
-            weights = self._weights(chances, x * actions + action, int(step.taken.move[taken[0]]))
-            after = mean(weights, [values[number] for number in step.number[taken].tolist()])
-            paid = scaled(float(rewards[x, action]), self.bits)
-            scores[entry][choice] = discounted(paid, discount, after)
-        rows = zip(scores, step.choices.tolist(), strict=True)
-        return [mean(whole_numbers([row[choice] for choice in own]), list(own.values())) for own, row in rows]
-
-    def _weights(self, chances: "_Chances", row: int, first: int) -> list[int]:
-        """The probabilities of the moves of (x, a), of which the first is given, as whole numbers in proportion."""
-        if row not in self.rows:
-            part = slice(first, int(np.searchsorted(chances.row, row, side="right")))
-            shown = _product([column[part] for column in chances.shown])
-            self.rows[row] = proportions(chances.target[part].tolist(), chances.moved[part].tolist(), shown)
-        return self.rows[row]
-
-    def _start_weights(self) -> list[int]:
-        x, _, (weight, begun, *shown) = self.problem.start_columns
-        starts, _, factors = self.problem.record.starts
-        model, totals = self.problem.record.model[x].tolist(), dict[int, Fraction]()
-        for k, chance in zip(self.problem.record.model[starts].tolist(), factors.tolist(), strict=True):
-            totals[k] = totals.get(k, Fraction(0)) + Fraction(chance)
-        parts = zip(weight.tolist(), begun.tolist(), model, strict=True)
-        chances = [Fraction(runs) * Fraction(chance) / totals[k] for runs, chance, k in parts]
-        return proportions(x.tolist(), chances, _product(shown))
+    def _before(self, step: _Step, columns: tuple[Any, ...], values: list[Interval]) -> list[Interval]:
+        """The values before a step, from those after it: means over what is seen, over states, over choices."""
+        (_, target, _, (moved, *shown)), taken, paid = columns, step.taken, self.paid
+        after = [values[one] for one in step.number.tolist()]
+        seen = _product([column[taken.move] for column in shown])
+        after, first = _means(seen, after, taken.entry, taken.choice, target[taken.move])
+        taken = some(taken, first)
+        after, first = _means(moved[taken.move].tolist(), after, taken.entry, taken.choice)
+        taken = some(taken, first)
+        rewards = paid.given[0][step.x[taken.entry], taken.choice // self.policy.nodes].tolist()
+        parts, discount = zip(rewards, after, strict=True), Fraction(paid.discount)
+        scores = [discounted(scaled(reward, self.bits), discount, value) for reward, value in parts]
+        return _means(step.choices[taken.entry, taken.choice].tolist(), scores, taken.entry)[0]
 
 
-class _Chances(NamedTuple):
-    """The moves of a time with the factors of their probabilities: of the next state, and of what each observer sees of it."""
-
-    row: Int[np.ndarray, " m"]
-    target: Int[np.ndarray, " m"]
-    moved: Float[np.ndarray, " m"]
-    shown: list[Float[np.ndarray, " m"]]
+def _means(
+    weights: Sequence[float | Fraction], values: list[Interval], *columns: Numbers
+) -> tuple[list[Interval], Numbers]:
+    """The mean of the values in rows that are equal in some columns, and the number of one row of each kind."""
+    index, number = group(*columns)
+    parts: list[tuple[list[float | Fraction], list[Interval]]] = [([], []) for _ in index]
+    for place, weight, value in zip(number.tolist(), weights, values, strict=True):
+        parts[place][0].append(weight)
+        parts[place][1].append(value)
+    return [mean(whole_numbers(own), found) for own, found in parts], index
 
 
 def _product(columns: Sequence[Float[np.ndarray, " m"]]) -> list[Fraction]:

@@ -49,7 +49,7 @@ def check_form(claim: Claim, record: Record, *, heard: bool) -> None:
     """
     for name, found, value in (("problem_hash", claim.problem_hash, record.problem),
                                ("record_hash", claim.record_hash, record.digest)):  # fmt: skip
-        require(found == value, f"{name}: the certificate says {found!r}, and what is given has {value!r}")
+        require(found == value, f"{name}: the certificate says {found!r}, the problem has {value!r}")
     for name, form in _CLAIM.items():
         check_fields(getattr(claim, name), form, name, _FIELDS)
     _check_quantities(claim, record)

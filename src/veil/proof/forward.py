@@ -1,4 +1,4 @@
-"""The verifier's forward pass: weights of histories under a policy, with proven error bounds. See `docs/verification.md`."""
+"""The verifier's forward pass: weights of histories under a policy, with proven error bounds. See `README.md`."""
 
 import copy
 import math

@@ -1,6 +1,7 @@
 """What the verifier proves of a policy: bounds on its opacity, its return, and whether it meets every constraint."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -81,94 +82,74 @@ def policy_values(
 
     **Raises:** `CertificateError` where the window, the policy or the values are not valid; `TooLargeError`, `OutOfTime`.
     """
-    time = problem.horizon if problem.each is not None else problem.secret_time
-    require(-1 <= window[0] <= time <= window[1], f"window: {window} is not around the secret")
-    seen = _Window(*window, prune, merge, goal, most_moves)
-    if bits and problem.each is None:
-        ends, law = _bits_in_window(problem, policy, seen, clock)
-        return PolicyValues(*ends, _quantities(law, values, bounds) if quantities else ())
-    found = quantities_of(problem, policy, values, bounds, clock) if quantities else ()
-    ends = _bits_at_every_time(problem, policy, seen, clock) if bits else (0.0, problem.most_bits)
-    return PolicyValues(*ends, found)
+    (left, right), horizon, read = window, problem.horizon, read_policy(problem, *policy, since=window[1])
+    time = horizon if problem.each is not None else problem.secret_time
+    require(-1 <= left <= time <= right, f"window: {window} is not around the secret")
+    whole = bits and left < 0 and right > horizon and prune <= FLOOR and not merge and not problem.endless
+    law = ForwardPass(problem, read, clock, most_moves, apart=whole)
+    terms, at, windows = list[tuple[float, float]](), 0, _windows(problem, window) if bits else []
+    for one in windows:
+        inside = law if whole else ForwardPass(problem, read, clock, most_moves, apart=True, below=prune, merge=merge)
+        at = _followed(law, at, one.begin)
+        if one.cut:
+            inside.enter(law, reveal=goal == "opaque")
+        if one is windows[-1] and not whole:
+            at = _followed(law, at, horizon)
+        terms += _bits(inside, one, goal)
+    if not windows:
+        terms = [(0.0, math.inf)]
+        _followed(law, at, horizon if quantities else 0)
+    low, high = (math.fsum(column) for column in zip(*terms, strict=True))
+    upper = problem.most_bits if problem.untimed else min(problem.most_bits, high)  # who has a clock may know more
+    return PolicyValues(low, upper, _quantities(law, values, bounds) if quantities else ())
 
 
 class _Window(NamedTuple):
-    """The times whose histories are followed, and how, as in `policy_values`."""
+    """Histories are followed from time `begin` to `end`, and bits count at some `times`. The observer is told (memory, x), or
+    forgets and stops looking, at the begin if `cut`, and at the end if `ends`."""
 
-    left: int
-    right: int
-    prune: float
-    merge: int
-    goal: str
-    most_moves: int
+    begin: int
+    end: int
+    times: Sequence[int]
+    cut: bool
+    ends: bool
 
 
-def _bits_in_window(
-    problem: CheckedProblem, policy: PolicyContent, seen: _Window, clock: Watch | None
-) -> tuple[tuple[float, float], ForwardPass]:
-    """Bounds on the opacity, and the pass for the return at the end of the horizon."""
-    horizon, (left, right, prune, merge, goal, most_moves) = problem.horizon, seen
-    read = read_policy(problem, *policy, since=right)
-    whole = left < 0 and right > horizon and prune <= FLOOR and not merge and not problem.endless
-    law = ForwardPass(problem, read, clock, most_moves, apart=whole)
-    inside = law
-    if not whole:
-        inside = ForwardPass(problem, read, clock, most_moves, apart=True, below=prune, merge=merge)
-    for time in range(horizon + 1):
-        if time == left:
-            inside.enter(law, reveal=goal == "opaque")
-        if time < horizon:
-            law.step(time)
-    if not whole:
-        for time in range(max(left, 0), min(right, horizon)):
+def _windows(problem: CheckedProblem, window: tuple[int, int]) -> list[_Window]:
+    """One for a secret that is settled once; for values at every time, at each time t the histories since time t − left."""
+    (left, right), horizon = window, problem.horizon
+    if problem.each is None:
+        end = min(right, horizon)
+        return [_Window(max(left, 0), end, (end,), left >= 0, right <= horizon)]
+    first = horizon if left < 0 else left
+    more = [_Window(begin, begin + first, (begin + first,), True, False) for begin in range(1, horizon - first + 1)]
+    return [_Window(0, first, range(first + 1), False, False), *more]
+
+
+def _followed(law: ForwardPass, begin: int, end: int) -> int:
+    """The later of two times, once a pass has gone on from one to the other."""
+    for time in range(begin, end):
+        law.step(time)
+    return max(begin, end)
+
+
+def _bits(inside: ForwardPass, window: _Window, goal: str) -> list[tuple[float, float]]:
+    """Bounds on the bits that count at each time. An observer that is told more bounds from below, one that forgets from above;
+    of a path a window holds only the last part."""
+    problem, found, part = inside.problem, list[tuple[float, float]](), window.cut or window.ends
+    for time in range(window.begin, window.end + 1):
+        if time == window.end and window.ends and goal == "opaque":
+            # A policy that acts on the value later may give it away with x.
+            inside.reveal(value=inside.policy.used_value >= time)
+        weight = 1.0 if problem.each is None else float(problem.each.weights[time])
+        if time in window.times and weight:
+            low, high = inside.bits() if problem.each is None else inside.bits_now(time)
+            low = low if goal == "opaque" or not part else 0.0
+            high = high if not part or (goal == "transparent" and problem.path is None) else math.inf
+            found.append((weight * low * (1 - 4 * UNIT), weight * high * (1 + 4 * UNIT)))
+        if time < window.end:
             inside.step(time)
-        if right <= horizon and goal == "opaque":  # a policy that acts on the value later may give it away with x
-            inside.reveal(value=read.used_value >= right)
-    return _limited(problem, seen, inside.bits()), law
-
-
-def _limited(problem: CheckedProblem, seen: _Window, bits: tuple[float, float]) -> tuple[float, float]:
-    """What bounds on the bits of an observer in a window say of the observer of the problem."""
-    lower, upper = bits
-    if (
-        seen.left >= 0 or seen.right <= problem.horizon
-    ):  # who is told more bounds from below only, who forgets from above
-        is_upper = seen.goal == "transparent" and problem.path is None  # of a path the window holds only its last part
-        lower, upper = (lower if seen.goal == "opaque" else 0.0, upper if is_upper else problem.most_bits)
-    return (
-        lower,
-        problem.most_bits if problem.untimed else upper,
-    )  # one with a clock, whose events are followed, may know more
-
-
-def _bits_at_every_time(
-    problem: CheckedProblem, policy: PolicyContent, seen: _Window, clock: Watch | None
-) -> tuple[float, float]:
-    """Bounds on `Σ_t w_t H(Z_t | Y_0:t)`: by all histories, or at each time t by those since time t − left, at which the
-    observer is told (memory, x), or forgets all that it has seen."""
-    left, _, prune, merge, goal, most_moves = seen
-    each, read, terms = problem.each, read_policy(problem, *policy), list[tuple[float, float]]()
-    assert each is not None
-    first = problem.horizon if left < 0 else left
-    law = ForwardPass(problem, read, clock, most_moves, apart=False)
-    inside = ForwardPass(problem, read, clock, most_moves, apart=True, below=prune, merge=merge)
-    for begin in range(problem.horizon - first + 1):
-        if begin:
-            law.step(begin - 1)
-            inside = ForwardPass(problem, read, clock, most_moves, apart=True, below=prune)
-            inside.enter(law, reveal=goal == "opaque")
-        for time in range(begin, begin + first + 1):
-            if (not begin or time == begin + first) and each.weights[time]:
-                low, high = inside.bits_now(time)
-                low, high = (
-                    low if goal == "opaque" or not begin else 0.0,
-                    high if goal != "opaque" or not begin else np.inf,
-                )
-                terms.append((float(each.weights[time]) * low, float(each.weights[time]) * high))
-            if time < begin + first:
-                inside.step(time)
-    low, high = (math.fsum(column) for column in zip(*terms, strict=True))
-    return low * (1 - 4 * UNIT), min(problem.most_bits, high * (1 + 4 * UNIT))
+    return found
 
 
 def quantities_of(
@@ -179,11 +160,8 @@ def quantities_of(
     clock: Watch | None = None,
 ) -> tuple[ProvenValue, ...]:
     """The quantities alone, as in `policy_values`. **Raises:** the same."""
-    read = read_policy(problem, *policy)
-    law = ForwardPass(problem, read, clock, MOST_MOVES, apart=False)
-    for time in range(problem.horizon):
-        law.step(time)
-    return _quantities(law, values, bounds)
+    every = -1, problem.horizon + 1
+    return policy_values(problem, policy, every, FLOOR, values, bounds=bounds, clock=clock, bits=False).quantities
 
 
 def _quantities(law: ForwardPass, values: Float[np.ndarray, "2 N"] | None, bounds: Bounds) -> tuple[ProvenValue, ...]:

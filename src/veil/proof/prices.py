@@ -13,9 +13,9 @@ from .reading import is_finite
 class Lagrangian:
     """What the prices and the objective pay: `Σ_k (λ_k s_k + c_k) d_k^t R_k(x,a)` for a decision, and for the last x.
 
-    `factors`: c_k of the quantities in the objective, beside the bits. `after`: what x earns of the return at time T and later,
-    and what is added for its error, of the sign of `λ_0 + c_0`. `left_out` bounds what powers of the discounts leave out, and
-    what products below the normal range do.
+    `factors`: c_k of the quantities in the objective, beside the bits. `after`: what x earns of the return after so many
+    `steps`, and what is added for its error, of the sign of `λ_0 + c_0`. `left_out` bounds what powers of the discounts leave
+    out, and what products below the normal range do.
     """
 
     def __init__(
@@ -24,19 +24,20 @@ class Lagrangian:
         prices: tuple[float, ...],
         factors: tuple[float, ...],
         after: tuple[Float[np.ndarray, " N"], float],
+        steps: int,
     ):
-        self.problem, self.prices, self.factors = problem, prices, factors
+        self.problem, self.prices, self.factors, self.steps = problem, prices, factors, steps
         terms = zip(prices, factors, problem.paid, strict=True)
         self.parts = [(price * one.sign + factor, one) for price, factor, one in terms]
         self.last = [after, *((one.terminal, 0.0) for one in problem.paid[1:])]
         ends = [float(np.abs(last).max() + abs(tail)) for last, tail in self.last]
         self.last_size = sum(abs(price) * end for (price, _), end in zip(self.parts, ends, strict=True))
         self.earned = [one.largest + end for one, end in zip(problem.paid, ends, strict=True)]
-        self.left_out = (problem.horizon + 1) * TINY * sum(self.earned)
+        self.left_out = (steps + 1) * TINY * sum(self.earned)
 
     def at(self, time: int) -> tuple[Float[np.ndarray, "N A"], float]:
-        """What a decision at a time pays, and a bound on its size; at time T what x pays, in one column."""
-        ends = time == self.problem.horizon
+        """What a decision at a time pays, and a bound on its size; at the end what x pays, in one column."""
+        ends = time == self.steps
         total, size = np.zeros_like(self.parts[0][1].reward[:, : 1 if ends else None]), 0.0
         for number, ((price, one), (last, tail)) in enumerate(zip(self.parts, self.last, strict=True)):
             if ends:

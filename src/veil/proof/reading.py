@@ -8,6 +8,9 @@ from jaxtyping import Float, Int
 
 from .arithmetic import LARGEST, require
 
+MALFORMED = LookupError, TypeError, ValueError, AttributeError, ArithmeticError
+"""What content of another form than the expected one may raise."""
+
 
 def read_integers(given: object, low: int, high: int, dimensions: int, what: str) -> Int[np.ndarray, "..."]:
     """An array of a file as int64, once it is seen to hold whole numbers of which low ≤ n < high.
@@ -82,6 +85,12 @@ def check_form(value: Any, form: Any, what: str, items: Mapping[type, Mapping[st
         return
     for name, own in (form if isinstance(form, dict) else (items or {}).get(form, {})).items():
         check_form(value[name] if isinstance(value, dict) else getattr(value, name), own, f"{what}: {name}", items)
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON text in which no key comes twice: another reader might take the other value."""
+    require(len(dict(pairs)) == len(pairs), "a key comes twice")
+    return dict(pairs)
 
 
 def short(value: object) -> str:

@@ -17,7 +17,7 @@ from safetensors.numpy import load
 
 from ..common.errors import CertificateError
 from .arithmetic import entries_of, require
-from .reading import check_form, is_amount, is_finite, read_floats, read_integers, whole
+from .reading import MALFORMED, check_form, each_once, is_amount, is_finite, read_floats, read_integers, whole
 
 FORM = "veil-record-1"
 _MOST = 2**40
@@ -192,29 +192,15 @@ def read_record(content: bytes) -> Record:
     try:
         arrays = load(content)
         text = content[8 : 8 + int.from_bytes(content[:8], "little")]
-        form, _, text = json.loads(text, object_pairs_hook=_each_once)["__metadata__"]["veil"].partition(" ")
+        form, _, text = json.loads(text, object_pairs_hook=each_once)["__metadata__"]["veil"].partition(" ")
         require(form == FORM, "problem: it has an unknown form")
-        head = json.loads(text, object_pairs_hook=_each_once)
+        head = json.loads(text, object_pairs_hook=each_once)
         check_form(head, _HEAD, "problem")
         return _Reader(head, arrays).record(hashlib.sha256(content).hexdigest())
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-        SafetensorError,
-    ) as error:
-        if isinstance(error, CertificateError):
-            raise
+    except CertificateError:
+        raise
+    except (*MALFORMED, RecursionError, SafetensorError) as error:
         raise CertificateError(f"problem: it cannot be read ({type(error).__name__}: {error})") from None
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a text in which no key comes twice: another reader might take the other value."""
-    require(len(dict(pairs)) == len(pairs), "problem: a key comes twice")
-    return dict(pairs)
 
 
 class _Reader:

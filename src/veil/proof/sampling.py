@@ -11,7 +11,6 @@ The draws are the verifier's, so nothing in a certificate can influence them.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +30,7 @@ DOUBT = 1e-6
 ROUNDS = 3  # of draws until a claim is borne out, each with four times the sequences of the one before
 _MOST_KEPT = 2**24  # entries of all steps that are kept between batches
 _MOST_NUMBERS = 2**24  # of the messages of a batch, 128 MiB
+_MOST_EVENTS = 2**22  # of runs that are drawn together
 _LARGEST_BATCH = 256  # whose messages stay in the cache of a processor
 
 
@@ -62,28 +62,17 @@ def interval(draws: Float[np.ndarray, " n"], low: float, high: float, doubt: flo
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """The moves of one decision between the entries (memory, x, z) that are reached, in the order of the entries they leave.
+    """The moves of one decision between the entries (memory, x, z) that are reached: `x` of those before, `size`: how many
+    there are after, and `tables`: for each event of the observer the probabilities `(after, before)`.
 
-    `source`, `target`: entries before and after; `event` of the observer; `ends`: running sums of the probabilities;
-    `tables`: for each event the moves as a table `(after, before)`; `size`: how many entries there are after; `x` of the
-    entries before. Where the agent hears nothing and what is seen depends on the state that is reached alone, there is one
-    table without events, and `shown (after, event)` is what is seen of each entry.
+    If the agent hears nothing and what is seen depends on the state that is reached alone, there is one table without events,
+    and `shown (after, event)` is what is seen of each entry.
     """
 
-    source: Int[np.ndarray, " m"]
-    target: Int[np.ndarray, " m"]
-    event: Int[np.ndarray, " m"]
-    ends: Float[np.ndarray, " m"]
-    tables: dict[int, sp.csr_array]
-    size: int
     x: Int[np.ndarray, " n"]
+    size: int
+    tables: dict[int, sp.csr_array]
     shown: Float[np.ndarray, "n O"] | None
-
-    @cached_property
-    def seen_ends(self) -> Float[np.ndarray, "n O"]:
-        """Running sums of `shown`, to draw from."""
-        assert self.shown is not None
-        return np.cumsum(self.shown, axis=1)
 
 
 class Sampler:
@@ -121,10 +110,14 @@ class Sampler:
             raise TooLargeError("a path that does not tell the hidden state has too many values to be filtered")
         if problem.each is not None and problem.each.ahead:
             raise TooLargeError("values that lie ahead are not filtered")
-        found = list[np.ndarray]()
+        found, at_once = list[np.ndarray](), max(self.batch, _MOST_EVENTS // (problem.horizon + 1))
         while count > 0:
-            found.append(self._run(min(count, self.batch), random, clock))
-            count -= len(found[-1])
+            _, events = self._runs(min(count, at_once), random, clock)
+            count -= events.shape[1]
+            found += [
+                self._left(events[:, begin : begin + self.batch], clock)
+                for begin in range(0, events.shape[1], self.batch)
+            ]
         return np.concatenate(found)
 
     @property
@@ -134,51 +127,52 @@ class Sampler:
 
     def earn(self, count: int, random: np.random.Generator, clock: Watch | None = None) -> Float[np.ndarray, "K n"]:
         """So many draws of what a run pays of each quantity. **Raises:** `OutOfTime`."""
+        require(not self.problem.endless, "sequences: the return is over an infinite horizon")
+        return self._runs(count, random, clock)[0]
+
+    def _runs(
+        self, count: int, random: np.random.Generator, clock: Watch | None
+    ) -> tuple[Float[np.ndarray, "K n"], Int[np.ndarray, "T n"]]:
+        """What some runs pay of each quantity, and what the observer receives at each time."""
         problem, policy = self.problem, self.policy
-        require(not problem.endless, "sequences: the return is over an infinite horizon")
-        starts, _ = policy.begin()
-        entries = some(starts, _drawn_starts(problem, count, random))
-        sums, totals, known = np.zeros((len(problem.paid), count)), np.zeros(0), None
+        starts, events = policy.begin()
+        ends = np.append(0.0, np.cumsum(problem.start[2]))
+        drawn = _drawn(ends, np.zeros(count, dtype=np.int64), len(starts.x), random)
+        entries, seen = some(starts, drawn), [events[self.watched][drawn]]
+        sums = np.zeros((len(problem.paid), count))
         for time in range(problem.horizon):
             if clock:
                 clock.check()
-            moves = problem.at(time + 1) if policy.hears else problem.unseen
-            if moves is not known:
-                known = moves
-                totals = np.append(0.0, np.cumsum(known.chance))
-            choices = policy.choices(time, *entries)
+            moves, choices = problem.at(time + 1), policy.choices(time, *entries)
             defect_of(choices.sum(axis=1), choices.shape[1], "policy")
             choice = _drawn_columns(choices, random)
-            action = choice // policy.nodes
-            for k, one in enumerate(problem.paid):
-                sums[k] += one.discount**time * one.given[0][entries.x, action]
-            row = entries.x * problem.actions + action
+            row = entries.x * problem.actions + choice // policy.nodes
             begin, end = np.searchsorted(moves.row, [row, row + 1])
-            move = np.clip(_drawn(totals[1:], totals[begin], totals[end], random), begin, end - 1)
-            entries, _ = policy.arrive(time + 1, entries, Taken(np.arange(count), move, choice), moves)
+            for k, one in enumerate(problem.paid):
+                sums[k] += one.discount**time * one.given[0].ravel()[row]
+            taken = Taken(np.arange(count), _drawn(moves.ends, begin, end, random), choice)
+            entries, events = policy.arrive(time + 1, entries, taken, moves)
+            seen.append(events[self.watched])
         for k, one in enumerate(problem.paid):
             sums[k] += one.discount**problem.horizon * one.given[1][entries.x]
-        return sums
+        return sums, np.stack(seen)
 
-    def _run(self, size: int, random: np.random.Generator, clock: Watch | None) -> Float[np.ndarray, " n"]:
+    def _left(self, seen: Int[np.ndarray, "T n"], clock: Watch | None) -> Float[np.ndarray, " n"]:
         """The entropy that is left after each of some sequences."""
         problem = self.problem
         starts, events = self.policy.begin()
         index, number = group(*starts)
-        event, mass, drawn = events[self.watched], problem.start[2], _drawn_starts(problem, size, random)
-        at, seen = number[drawn], event[drawn]
-        message = np.zeros((len(index), size))
-        for one in np.unique(seen):
+        event, mass, message = events[self.watched], problem.start[2], np.zeros((len(index), seen.shape[1]))
+        for one in np.unique(seen[0]):
             weights = np.bincount(number[event == one], mass[event == one], len(index))
-            message[:, seen == one] = weights[:, None]
+            message[:, seen[0] == one] = weights[:, None]
         message /= message.sum(axis=0)
-        spent, found = None if problem.path is None else np.zeros_like(message), np.zeros(size)
+        spent, found = None if problem.path is None else np.zeros_like(message), np.zeros(seen.shape[1])
         for time, step in enumerate(self._walk(some(starts, index))):
             if clock:
                 clock.check()
             found += self._now(time, message, step.x)
-            at, seen = _moved(step, at, random)
-            message, spent = _filtered(step, seen, message, spent)
+            message, spent = _filtered(step, seen[time + 1], message, spent)
         assert self._last is not None
         if problem.each is not None:
             return found + self._now(problem.horizon, message, self._last.x)
@@ -201,7 +195,7 @@ class Sampler:
         kept, size = list[_Step](), 0
         for time in range(self.problem.horizon):
             step, entries = _step(self.problem, self.policy, time, entries)
-            size += len(step.source)
+            size += sum(table.nnz for table in step.tables.values())
             kept += [step] if size <= _MOST_KEPT else []
             yield step
         self._last = entries
@@ -231,21 +225,16 @@ def _step(problem: CheckedProblem, policy: CheckedPolicy, time: int, entries: En
     for kind, part in zip(kinds.tolist(), np.split(order, begins[1:]), strict=True):
         shape = len(index), len(entries.x)
         tables[kind] = sp.csr_array((chance[part], (number[part], taken.entry[part])), shape=shape)
-    return _Step(taken.entry, number, watched, np.cumsum(chance), tables, len(index), entries.x, shown), after
+    return _Step(entries.x, len(index), tables, shown), after
 
 
 def _drawn(
-    ends: Float[np.ndarray, " m"], low: np.ndarray, high: np.ndarray, random: np.random.Generator
+    ends: Float[np.ndarray, " m"], begin: Int[np.ndarray, " n"], end: "int | np.ndarray", random: np.random.Generator
 ) -> Int[np.ndarray, " n"]:
-    """For each draw an entry by its weight, of those between two running sums of the weights."""
-    found = np.searchsorted(ends, low + random.random(len(low)) * (high - low), side="right")
-    return np.minimum(found, len(ends) - 1)
-
-
-def _drawn_starts(problem: CheckedProblem, count: int, random: np.random.Generator) -> Int[np.ndarray, " n"]:
-    """A start for each of some runs."""
-    mass = problem.start[2]
-    return _drawn(np.cumsum(mass), np.zeros(count), np.full(count, mass.sum()), random)
+    """For each draw an entry from `begin` to `end`, by its weight; `ends`: running sums of all weights, 0 first."""
+    low, high = ends[begin], ends[end]
+    found = np.searchsorted(ends[1:], low + random.random(len(begin)) * (high - low), side="right")
+    return np.clip(found, begin, end - 1)
 
 
 def _drawn_columns(rows: Float[np.ndarray, "n k"], random: np.random.Generator) -> Int[np.ndarray, " n"]:
@@ -253,19 +242,6 @@ def _drawn_columns(rows: Float[np.ndarray, "n k"], random: np.random.Generator) 
     ends = np.cumsum(rows, axis=1)
     found = (ends <= random.random(len(ends))[:, None] * ends[:, -1:]).sum(axis=1)
     return np.minimum(found, rows.shape[1] - 1)
-
-
-def _moved(step: _Step, at: Int[np.ndarray, " n"], random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Where some runs go, and what the observer receives."""
-    begin, end = np.searchsorted(step.source, np.array([at, at + 1]))
-    totals = np.append(0.0, step.ends)
-    drawn = np.clip(_drawn(step.ends, totals[begin], totals[end], random), begin, end - 1)
-    target = step.target[drawn]
-    if step.shown is None:
-        return target, step.event[drawn]
-    ends = step.seen_ends[target]
-    event = (ends <= random.random(len(target))[:, None] * ends[:, -1:]).sum(axis=1)
-    return target, np.minimum(event, step.shown.shape[1] - 1)
 
 
 def _filtered(

@@ -29,8 +29,8 @@ def verify(
     - `certificate`: from `veil.certify`, `Solution.certificate` or `Certificate.load`; no number in it is trusted.
     - `problem`, `policy`: what it is about; they must have the hashes that the certificate states.
     - `confidence`: of all statistical claims together. `sequences`: how many the verifier draws at first for each, those of
-      the claim by default; `seed`: of these draws, for a reproducible rerun. By default they come from the randomness of the
-      system, which nobody can foresee who makes a certificate.
+      the claim by default; `seed`: of these draws, for a reproducible rerun. By default they come from the randomness
+      of the system, which the author of a certificate cannot foresee.
 
     Cost: one forward pass of the policy over its histories and one backward induction over each observer's graph; for
     statistical claims the filter along each drawn sequence.
@@ -60,7 +60,7 @@ def check_scenario(certificate: Certificate, problem: Problem, policy: Policy) -
     for name, value in expected.items():
         found = getattr(certificate, name)
         if found != value:
-            raise CertificateError(f"{name}: the certificate says {found!r}, and what is given has {value!r}")
+            raise CertificateError(f"{name}: the certificate says {found!r}, found {value!r}")
     if not same(certificate.register, described(problem, policy)[1]):
         raise CertificateError("register: it is not what the policy remembers in this problem")
 

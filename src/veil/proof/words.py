@@ -91,13 +91,13 @@ def _delayed_words(claim: Certificate) -> str:
 
 def _return_words(claim: Certificate, one: ProvenQuantity) -> str:
     """What is claimed of the return: at least a number; less than the threshold, or how far from it where neither is."""
-    low, high, drawn = one.least, Fraction(one.value) + Fraction(one.error), f" {CONFIDENCE}" * bool(one.sequences)
-    at_least = f"Its return is at least {rounded_down(low)!r}{drawn}."
+    low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
+    drawn, bound = f" {CONFIDENCE}" * bool(one.sequences), low if one.bound is None else Fraction(one.bound)
     if one.met or one.bound is None:
-        return at_least
-    if high < Fraction(one.bound):
+        return f"Its return is at least {rounded_down(max(low, bound))!r}{drawn}."
+    if high < bound:
         return f"Its return is at most {-rounded_down(-high)!r}{drawn}, which misses the threshold."
-    off = upper_text(float(max(high - Fraction(one.bound), Fraction(one.bound) - low)), significant=2)
+    off = upper_text(float(max(high - bound, bound - low)), significant=2)
     return f"Whether it reaches the threshold is not proven: the return lies within {off} of it{drawn}."
 
 

@@ -121,13 +121,13 @@ class QueryPlan:
         return policy_of(self.steps, self.plan)
 
     def certify(self, *, time_limit: float = 60.0, most_numbers: int = 2**20) -> Certificate:
-        """A certificate of both sides: `policy` leaves at most so many bits, and no policy that sees what the observer sees
-        fewer than a lower bound that beliefs of a search prove. `veil.verify(certificate, problem, plan.policy)` accepts it.
+        """A certificate of both bounds: the most bits that `policy` leaves, and the fewest that any policy can leave
+        that sees what the observer sees. `veil.verify(certificate, problem, plan.policy)` checks it.
 
         **Arguments:** `time_limit`: seconds, for beliefs and for the policy's own bits; `most_numbers`: of the beliefs that are
         kept. Fewer make a smaller certificate, and a smaller lower bound.
 
-        **Raises:** `InputError` where there is no certificate of such a bound: with a price and no budget that it is for.
+        **Raises:** `InputError` with a price and no budget: a price is the multiplier of a constraint.
         """
         assert self.search is not None
         assert self.steps is not None

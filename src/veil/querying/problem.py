@@ -44,7 +44,7 @@ class Querying(Value):
     - `sensors`: names of sensors of the problem's observer, all of them by default: the answer is what the observer would
       receive if all other sensors were switched off. Or a mapping from the name of a query to an `Observer`.
     - `costs`: of a query, a number for all or a mapping from name to number, 0 or more; asking none costs nothing.
-    - `walker`: the policy of the one who is observed. The querying observer knows it.
+    - `walker`: the policy of the agent that is observed. The querying observer knows it.
 
     **Raises:** `InputError` listing every defect.
     """
@@ -122,7 +122,7 @@ class Querying(Value):
         )
 
     def against(self, problem: Problem, queries: Policy) -> Problem:
-        """The problem of the one who is observed, if the observer is known to ask by the policy `queries`.
+        """The problem of the agent that is observed, if the observer is known to ask by the policy `queries`.
 
         Its states are the problem's, each with the newest query and its answer and what the observer remembers; the agent sees
         its state as before and none of the rest, so that a row of its policy is a state of the problem. The observer

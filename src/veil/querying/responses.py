@@ -49,22 +49,23 @@ class Responses(Value):
 
     @property
     def safest(self) -> Round:
-        """The round whose walker is proven to keep most, whatever is asked."""
+        """The round whose walker is proven to keep most against all queries."""
         return max(self.rounds, key=lambda one: one.plan.lower)
 
     @property
     def sharpest(self) -> Round:
-        """The round against whose queries the walker that was found hides least."""
+        """The round whose queries leave the walker that was found the fewest bits."""
         return min(self.rounds, key=lambda one: one.answer.opacity.bits)
 
     @property
     def lower(self) -> float:
-        """Proven: a walker that was found keeps so many bits against every querying observer that knows it."""
+        """Proven: a walker that was found keeps at least this many bits against every querying observer that knows
+        it."""
         return self.safest.plan.lower
 
     @property
     def upper(self) -> float:
-        """Proven: no walker keeps more than so many bits against every querying observer that it knows."""
+        """Proven: no walker keeps more than this many bits against every querying observer that it knows."""
         return min(one.upper for one in self.rounds)
 
     def summary(self) -> str:
@@ -86,7 +87,7 @@ def best_responses(
     time_limit: float = 60.0,
     seed: int = 0,
 ) -> Responses:
-    """A querying observer and a walker that answer each other in turns, each knowing the other's policy.
+    """A querying observer and a walker that answer each other in turns, each of which knows the other's policy.
 
     A round finds queries against the walker of the round before (`veil.best_queries`), and then a walker against these
     queries (`veil.solve`, under the problem's constraints). Costs of queries do not count. Every number is about one fixed

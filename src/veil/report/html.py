@@ -221,7 +221,7 @@ def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]
         ("secret", _secret_text(problem)),
         ("return", f"over {problem.return_over}, discount {number_text(problem.discount, 6)}"),
         ("required return", "none" if found.threshold is None else f"at least {number_text(found.threshold, 6)}"),
-        *([] if given is None else [("return given the secret", given.text)]),
+        *([("return given the secret", given.text)] if given is not None and given.differs else []),
         *(one.fact() for one in found.constraints[found.threshold is not None :]),
         *(one.fact() for one in found.pairs),
         *([("task", f"{found.task}: {number_text(found.task_value, 6)}")] if found.task else []),

@@ -72,7 +72,7 @@ class FrontierOptions(SearchOptions):
     checkpoint: Annotated[
         str | Path | None,
         About(
-            "File that keeps the points after each search; a call with the same file continues from it.",
+            "File that keeps the points after each search.",
             form=Path,
             in_file=False,
             in_identity=False,

@@ -51,7 +51,7 @@ def soft_policy(
     `V(s) = τ ln Σ_a exp(Q(s,a)/τ)`, `Q(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) V(s')`, `π(a|s) = exp((Q(s,a) − V(s))/τ)` over
     the available actions: the entropy-regularised objective of the paper's experiments. At τ = 0 the maximum is the
     plain one and equally good actions share. As τ grows it nears the policy of the largest entropy: uniform if all
-    states have as many actions, and else drawn to where there are more.
+    states have equally many actions; otherwise it prefers states with more actions.
 
     **Arguments:**
 

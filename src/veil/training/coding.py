@@ -115,7 +115,7 @@ def _table(readings: Sequence[object]) -> Float[np.ndarray, "m F"]:
     try:
         table = np.array([np.ravel(np.asarray(one, dtype=float)) for one in readings])
     except (TypeError, ValueError):
-        raise InputError("train", ["readings are neither names nor numbers, as many at each time"]) from None
+        raise InputError("train", ["readings must be names, or equally many numbers at each time"]) from None
     if not np.isfinite(table).all():
         raise InputError("train", ["a reading is not finite: give None if nothing is received"])
     return table

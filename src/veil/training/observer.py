@@ -21,7 +21,7 @@ _WARM_PASSES = 10  # through the first runs
 
 
 class LearnedObserver:
-    """An observer who learns what its readings tell of the secret, from runs whose secrets it is told afterwards.
+    """An observer who learns, from runs with known secrets, what its readings tell of the secret.
 
     **Arguments:**
 
@@ -86,7 +86,7 @@ class LearnedObserver:
             self.learner.learn(inputs[rows], lengths[rows], secret[rows], self.batch, self.generator)
 
     def copied(self) -> "LearnedObserver":
-        """An observer who knows the same and forgets the runs: what it learns changes this one in nothing."""
+        """A copy without the recorded runs; what the copy learns does not change this observer."""
         found = copy.copy(self)
         found.lessons, found._collected, found.learner = [], [], copy.copy(self.learner)
         found.generator = np.random.default_rng(self.seed)

@@ -54,7 +54,7 @@ class SurpriseReward(gymnasium.Wrapper):
         self._random = np.random.default_rng(seed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; one that was not finished is forgotten."""
+        """Begin an episode; an unfinished episode is forgotten."""
         state, info = self.env.reset(seed=seed, options=options)
         self._states, self._actions, self._rewards, self._infos = [state], [], [], [info]
         self._readings = [self._reading(state, None, info)]

@@ -32,7 +32,7 @@ def from_arrays(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Imported
     Arrays, all but `rewards`, `initial` and the transitions optional:
 
     - `transitions` `(S, A, S)`; or, sparse, `transitions_data`, `transitions_indices`, `transitions_indptr`: the CSR form
-      of an `(A·S, S)` matrix whose row `a·S + s` is `P(·|s,a)`. A row may be empty where `available` says so.
+      of an `(A·S, S)` matrix whose row `a·S + s` is `P(·|s,a)`. A row may be empty if `available` is False there.
     - `rewards` `(S, A)` or `(S,)`; `initial` `(S,)`; `discount` `()`; `terminal_rewards` `(S,)`; `available` `(S, A)`.
     - `emissions` `(S, O)` or `(A, S, O)`; `sees_actions` `()`; `sees_initial` `()`.
     - `state_names` `(S,)`, `action_names` `(A,)`, `observation_names` `(O,)`: text.

@@ -51,7 +51,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> str:
-    """One line on a problem of the gallery; its scenario file tells the whole story."""
+    """One line on a problem of the gallery; its scenario file has the details."""
     return str(_source(name).data["description"]).strip().splitlines()[0]
 
 

@@ -46,7 +46,7 @@ def from_graph(graph: Any, *, edges: EdgeMeaning = "actions", discount: float = 
     """The model of a directed graph of networkx.
 
     The nodes are the states, named by `str(node)`. Edges with the same `action` out of a node are one action, which leads to
-    their targets with their probabilities. Of edges without `action`, by default each is an action of its own, `to TARGET`;
+    their targets with their probabilities. By default each edge without `action` is a separate action, `to TARGET`;
     with `edges="probabilities"` they are one action, `step`. A node without outgoing edges stays in place. If the edges
     lead to more than 64 nodes, actions are `edge 1`, `edge 2`, … of each node instead.
 

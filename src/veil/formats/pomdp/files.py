@@ -27,7 +27,7 @@ Fault = tuple[int | None, str]  # the line, where there is one, and what is wron
 def from_pomdp(
     path: str | Path, *, sees_actions: bool = False, rescale: float = RESCALE, limit: int = LIMIT
 ) -> Imported:
-    """The model in a `.pomdp` file, or in the file of an MDP, which is one without observations.
+    """The model in a `.pomdp` file, which may also be an MDP without observations.
 
     **Arguments:**
 

@@ -87,7 +87,7 @@ class PairPart(Part):
     name: str = Field(description="The name of the pair.")
     opacity: OpacityPart = Field(description="The remaining uncertainty of its observer about its secret.")
     min: Number = Field(description="Bits that must stay hidden; null if there is no such bound.")
-    max: Number = Field(description="Bits that may stay hidden at most; null if there is no such bound.")
+    max: Number = Field(description="The most bits that may stay hidden; null if there is no such bound.")
     met: bool = Field(description="Whether the bits are within the bounds.")
     price_bits: Number = Field(description="The bits that one more bit of the bound would cost.")
     loss_bits: Number = Field(None, description="The loss of an observer that may be wrong; null if it is right.")

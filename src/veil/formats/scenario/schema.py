@@ -136,11 +136,13 @@ class Grid(Table):
         description='`"independent"`: an observation is the set of sensors that report, such as `w+e`, or `0` for'
         ' none. `"single"`: at most one reports per step; ranges must not overlap.',
     )
-    walls: list[Cell] = Field([], description="Walls besides those drawn.")
-    starts: list[StartCell] = Field([], description="Starts besides those drawn, whose weight is 1.")
+    walls: list[Cell] = Field([], description="Such cells, besides those drawn.")
+    starts: list[StartCell] = Field(
+        [], description="Starts besides those drawn, whose weight is 1; weights are relative."
+    )
     goals: list[GoalCell] = Field([], description="Goals besides those drawn.")
-    secrets: list[Cell] = Field([], description="Secret cells besides those drawn.")
-    absorbing: list[Cell] = Field([], description="Absorbing cells besides those drawn.")
+    secrets: list[Cell] = Field([], description="Such cells, besides those drawn.")
+    absorbing: list[Cell] = Field([], description="Such cells, besides those drawn.")
     goal_reward: Finite = Field(1.0, description="Paid for each decision taken in a drawn goal.")
     goals_pay_last: bool = Field(False, description="Whether the last state pays too.")
     cell_size: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
@@ -225,9 +227,9 @@ class ModelFile(Table):
 class Differences(Table):
     """A model as it differs from that of the scenario: a key replaces the same key of `[grid]`, `[graph]` or `[file]`."""
 
-    grid: Grid | None = Field(None, description="Differences from `[grid]`.")
-    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
-    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
+    grid: Grid | None = Field(None, description="Differences from the scenario's table.")
+    graph: Graph | None = Field(None, description="Differences from the scenario's table.")
+    file: ModelFile | None = Field(None, description="Differences from the scenario's table.")
 
 
 class OneOfSeveral(Differences):

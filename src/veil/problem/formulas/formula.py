@@ -18,7 +18,7 @@ class Formula(Value):
     """A property of a run `s_0, …, s_T`: true or false of every finite run.
 
     **Arguments:** `text`, such as `"F (badge & X F vault) & G !alarm"`. Propositions are words, comparisons (`x>3`) or texts in
-    quotes; what they mean is said where the formula is used.
+    quotes; the meanings are given with the secret or the constraint that uses the formula.
 
     | written | holds at a time if |
     | --- | --- |

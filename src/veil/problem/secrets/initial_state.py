@@ -21,7 +21,7 @@ class InitialState(Secret):
     """Where did it start? `Z = s_0` (the paper's initial-state opacity), or the group that `s_0` belongs to.
 
     **Arguments:** `groups`: a mapping from a group's name to its states. Groups must not overlap and must cover every
-    state in which the model can start. None: each start state is a value of its own.
+    state in which the model can start. None: each start state is a separate value.
     """
 
     kind = "initial_state"

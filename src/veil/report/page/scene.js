@@ -335,12 +335,14 @@ function drawNames(world, svg) {
     );
 }
 
-// The key to a scene; more: further entries; withRanges: the sensors too.
+// The key to a scene; more: further entries; withRanges: the rates of the sensors too.
 export function sceneKey(world, parent, more, withRanges) {
   const { scene } = world;
-  const entries = withRanges
-    ? scene.ranges.map((r) => ({ text: `sensor ${r.name} (reports ${percent(r.rate)})`, colour: r.colour }))
-    : [];
+  const entries = scene.ranges.map((r) => ({
+    text: `sensor ${r.name}${withRanges ? ` (reports ${percent(r.rate)})` : ""}`,
+    colour: r.colour,
+    border: !scene.grid || (!withRanges && world.count <= MOST_BORDERED),
+  }));
   if (scene.starts.length) entries.push({ sign: "S", colour: "blue", text: "start" });
   for (const { sign, colour, name, role } of scene.areas)
     entries.push({
