@@ -19,8 +19,9 @@ from veil.planning.objective import Channels, Objective, make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.parameters import logits
 from veil.planning.policy_class import Space, make_space
+from veil.planning.safe_tables import richest_table
 from veil.planning.schedule import num_exact_starts
-from veil.planning.starts import richest_table, spread_starts
+from veil.planning.starts import spread_starts
 from veil.planning.table_methods import make_ascent
 from veil.planning.values import Values
 from veil.policy.tables import softmax_pull_back

@@ -29,8 +29,8 @@ from veil.planning.device_layout import chosen_layout
 from veil.planning.objective import Channels, make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
+from veil.planning.safe_tables import richest_table
 from veil.planning.sampled_bits import Sampled
-from veil.planning.starts import richest_table
 
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
 

@@ -12,7 +12,7 @@ from veil.planning.objective import Channels, Objective, make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
 from veil.planning.primal_dual import PrimalDual, PrimalDualState
-from veil.planning.starts import richest_table
+from veil.planning.safe_tables import richest_table
 from veil.policy.markov import MarkovPolicy
 from veil.problem.problem import Problem
 

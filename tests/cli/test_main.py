@@ -36,6 +36,33 @@ def test_the_start_is_light():
     assert heavy.isdisjoint(done.stdout.split())
 
 
+IN_THE_WAY = {
+    "runs.csv": ("simulate", "gallery:two-rooms", "uniform", "-o"),
+    "curve.csv": ("frontier", "gallery:two-rooms", "--points", "2", "--set", "solve.iterations=2", "-o"),
+    "curve.json": ("frontier", "gallery:two-rooms", "--points", "2", "--set", "solve.iterations=2", "-o"),
+    "audit.json": ("audit", "logs.csv", "--set", "audit.predictors=counts", "--set", "audit.curve=false", "-o"),
+    "proof.json": ("measure", "gallery:two-rooms", "uniform", "--certificate"),
+}
+
+
+@pytest.mark.parametrize("name", IN_THE_WAY)
+def test_a_file_of_the_user_stays_and_one_of_veil_is_replaced(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    command, place = IN_THE_WAY[name], tmp_path / name
+    if command[0] == "audit":
+        made = veil("simulate", "gallery:two-rooms", "uniform", "--runs", "50", "-o", "logs.csv")
+        assert made.code == 0, made.err
+    place.write_text("notes of mine\n", "utf-8")
+    done = veil(*command, name)
+    assert (done.code, place.read_text("utf-8")) == (2, "notes of mine\n")
+    assert "choose another name" in done.err
+    place.unlink()
+    assert veil(*command, name).code == 0
+    assert veil(*command, name).code == 0
+
+
 def test_python_dash_m_and_the_version():
     done = process("--version")
     assert done.code == 0
@@ -119,7 +146,7 @@ BAD = [
     ("measure", "rooms.toml", "--set", "measure.widt=1"),
     ("measure", "rooms.toml", "--set", "measure.width=thin"),
     ("measure", "rooms.toml", "--details", "--set", "measure.by=chance"),
-    ("audit", "runs.csv", "--set", "horizon=3"),
+    ("audit", "logs.csv", "--set", "horizon=3"),
     ("show", "schema", "policies"),
     ("show", "gallery", "schema"),
     ("study", "rooms.toml", "--workers", "many"),

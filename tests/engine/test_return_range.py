@@ -24,7 +24,7 @@ from veil.engine.return_range import (
     return_extremes,
     threshold,
 )
-from veil.planning.best_returns import best_stationary_return, greedy_table
+from veil.planning.safe_tables import best_stationary_return, greedy_table
 from veil.problem.return_rounding import return_rounding
 from veil.proof.feasibility import reaches_threshold
 

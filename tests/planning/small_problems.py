@@ -9,7 +9,7 @@ import numpy as np
 
 import veil
 from tests.random_problems import distributions
-from veil.planning.best_returns import best_stationary_return
+from veil.planning.safe_tables import best_stationary_return
 from veil.proof.feasibility import reaches_threshold
 
 FEW: Any = {"certificate": False, "progress": False}

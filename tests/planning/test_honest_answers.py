@@ -11,7 +11,7 @@ import veil
 from tests.planning.small_problems import Interrupting, random_problem
 from veil.common.clock import Clock
 from veil.planning.channels import Asked, make_backend
-from veil.planning.mixtures import mixture_gain
+from veil.planning.mixing import mixture_gain
 from veil.planning.options import SolveOptions
 from veil.planning.plan import planned
 from veil.planning.policy_class import make_space

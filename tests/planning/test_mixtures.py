@@ -9,13 +9,12 @@ import veil
 from tests.planning.small_problems import FEW, random_problem, tiny_problem
 from tests.seeds import looped
 from veil.common.clock import UNLIMITED, Clock
-from veil.planning.mixing import mixed_until
-from veil.planning.mixtures import best_mixture, can_mix, occupancy_table, parts_of, weighed
+from veil.planning.mixing import best_mixture, can_mix, mixed_until, occupancy_table, parts_of, weighed
 from veil.planning.objective import Objective
 from veil.planning.options import SolveOptions
 from veil.planning.plan import planned
 from veil.planning.policy_class import make_space
-from veil.planning.starts import richest_table
+from veil.planning.safe_tables import richest_table
 
 GRID = [np.array(one) / 20 for one in product(range(21), repeat=3) if sum(one) == 20]
 

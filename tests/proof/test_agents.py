@@ -104,7 +104,7 @@ def test_times_that_do_not_count_have_no_weight(tmp_path: Path):
     observer = veil.Observer(rng.dirichlet(np.full(3, 0.5), size=3))
     problem = veil.Problem(model, observer, veil.StateNow({0}, weights=[0.0, 0.5, 0.0, 0.5]), 3)
     policy = veil.MarkovPolicy.uniform(problem)
-    claim = veil.certify(problem, policy, 1, progress=False)
+    claim = veil.certify(problem, policy, gap=10, progress=False)
     veil.verify(claim, problem, policy)
     assert second.main([str(saved(tmp_path / "it", problem, policy, claim))])[1] == 0
     assert claim.lower == pytest.approx(veil.opacity(problem, policy, method="exact").bits, abs=1e-9)
@@ -117,7 +117,7 @@ def test_a_path_before_an_observer_that_depends_on_time(tmp_path: Path):
     early, late = ([[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.3, 0.7]])
     problem = veil.Problem(model, veil.Observer(early, emissions_at={2: late}), veil.Trajectory(), 3)
     policy = veil.MarkovPolicy.uniform(problem)
-    claim = veil.certify(problem, policy, 2, progress=False)
+    claim = veil.certify(problem, policy, gap=0.1, progress=False)
     veil.verify(claim, problem, policy)
     assert second.main([str(saved(tmp_path / "it", problem, policy, claim))])[1] == 0
     bits = veil.opacity(problem, policy, method="exact").bits
@@ -129,7 +129,7 @@ def test_a_history_of_what_several_observers_see(tmp_path: Path):
     """What its situations remember is told in the certificate, and checked against the problem."""
     problem, names = random_pairs(6), ("own", "p0")
     policy = solve_records_game(problem, names, gap=1e-2).policy()
-    claim = veil.certify(problem, policy, 1, hide=", ".join(names), progress=False)
+    claim = veil.certify(problem, policy, gap=10, hide=", ".join(names), progress=False)
     assert claim.register is not None
     veil.verify(claim, problem, policy)
     assert second.main([str(saved(tmp_path / "it", problem, policy, claim))])[1] == 0

@@ -71,6 +71,12 @@ def test_a_class_that_cannot_be_searched_is_listed_and_the_others_go_on():
         veil.compare(random_problem(1), memories=(blind,), certificate=False)
 
 
+def test_the_searches_report_their_progress():
+    reports: list[object] = []
+    veil.compare(random_problem(0), memories=("markov",), time_limit=2.0, progress=reports.append)
+    assert reports
+
+
 def test_time_is_shared():
     found = veil.compare(random_problem(0), memories=("markov", "timed"), time_limit=0.0)
     assert [row.status.name for row in found.rows] == ["NOT_SEARCHED", "NOT_SEARCHED"]

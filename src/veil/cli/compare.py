@@ -49,8 +49,8 @@ def compare(
         from ..policy.memories.words import memory_of
 
         chosen["memories"] = tuple(memory_of(name.strip()) for name in classes.split(","))
-    with reported(quiet=quiet), endings_keep_the_best():
-        found = table(opened.problem, **chosen)
+    with reported(quiet=quiet) as progress, endings_keep_the_best():
+        found = table(opened.problem, **chosen, progress=progress)
     if as_json:
         print_json(_document(found))
     else:

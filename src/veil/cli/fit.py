@@ -153,8 +153,9 @@ def audit(
     from ..common.errors import InputError
     from ..formats.documents import json_text
     from ..learning.audit import audit_logs
+    from ..learning.audited import FORMAT
 
-    check_output(output)
+    check_output(output, FORMAT)
     more = Further("audit", changes, audit_logs)
     if more.changes:
         raise InputError("--set", ["there is no scenario here: only audit.NAME=VALUE"])
@@ -163,7 +164,7 @@ def audit(
         asked["predictors"] = [word.strip() for word in asked["predictors"].split(",")]
     found = audit_logs(logs, labels, **asked)
     if output is not None:
-        write_text(output, json_text(found.document()), force=True)
+        write_text(output, json_text(found.document()), force=True, marker=FORMAT)
     if as_json:
         print_json(found.document())
         return

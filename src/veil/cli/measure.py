@@ -134,10 +134,11 @@ def measure(
     from ..measure.given_secret import shown_return_given_secret
     from ..measure.measures import quantities
     from ..measure.pairs import pair_values
+    from ..proof.certificate_file import MARKER
     from ..proof.certify import certify
     from ..proof.feasibility import proven_others, reaches_threshold
 
-    check_output(certificate)
+    check_output(certificate, MARKER.decode())
     more = Further("measure", changes, opacity, pair_values, quantities, listing)
     against = Further("attack", more.changes, play, assumed)
     proving = Further("certify", against.changes, certify)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ..policy.policy import Policy
     from ..problem.problem import Problem
 
+_COLUMNS = ("run", "time", "state", "action", "observation", "secret")
+
 
 def simulate(
     scenario: ScenarioArgument,
@@ -79,13 +81,13 @@ def simulate(
     """
     problem = open_measured(scenario, changes).problem
     acting = open_policy(problem, policy)
-    check_output(output)
+    check_output(output, ",".join(_COLUMNS))
     if observed is not None:
         _observe(problem, acting, pair, observed, as_json)
         return
     played = _play(problem, acting, pair, runs, seed)
     if output is not None:
-        write_text(output, _runs_csv(played), force=True)
+        write_text(output, _runs_csv(played), force=True, marker=",".join(_COLUMNS))
     if as_json:
         print_json({"problem": problem.name, "seed": seed, "runs": played})
     elif observations_only:
@@ -233,7 +235,7 @@ def _runs_csv(played: list[Document]) -> str:
 
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["run", "time", "state", "action", "observation", "secret"])
+    lines.writerow(_COLUMNS)
     for number, run in enumerate(played):
         columns = zip(run["states"], [*run["actions"], ""], _texts(run), strict=True)
         for time, column in enumerate(columns):

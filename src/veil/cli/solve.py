@@ -225,9 +225,10 @@ def frontier(
     from .. import frontier as sweep
     from ..common.rounding import upper_text
     from ..formats.documents import json_text
-    from ..formats.results.curve import curve_document, curve_names
+    from ..formats.results.curve import curve_document, curve_marker
 
-    check_output(output)
+    marker = "" if output is None else curve_marker(output)
+    check_output(output, marker)
     more = Further("frontier", changes, sweep)
     opened = open_scenario(scenario, more.changes)
     known = settings(FrontierOptions)
@@ -241,7 +242,6 @@ def frontier(
     points = len(set(named)) if named is not None else chosen.get("points", known["points"].default)
     document = curve_document(opened.problem, curve, points, scenario=opened.source, changes=opened.changes)
     if output is not None:
-        marker = ",".join(curve_names(curve)) if output.suffix == ".csv" else '"price_bits"'
         write_text(output, _csv(curve) if output.suffix == ".csv" else json_text(document), force=True, marker=marker)
     if as_json:
         print_json(document)

@@ -200,7 +200,8 @@ class _Ending:
     def notes(self, names: Sequence[str]) -> list[str]:
         """What was changed, in words."""
         count = int(self.absorbing.sum())
-        notes = [f"{count} states that end an episode were made absorbing, with zero reward"] if count else []
+        ended = "1 state that ends an episode was" if count == 1 else f"{count} states that end an episode were"
+        notes = [f"{ended} made absorbing, with zero reward"] if count else []
         if len(self.copied):
             example = names[self.copied[0]]
             notes.append(

@@ -12,7 +12,7 @@ from pydantic.json_schema import JsonSchemaValue
 from ..common.text import aligned
 from ..common.values import Value
 
-_FORMAT = "veil-audit-1"
+FORMAT = "veil-audit-1"
 NO_UPPER_BOUND = (
     "Samples alone give no upper bound: an observer with a better predictor may learn more. For an upper bound fit or"
     " write a model (veil fit, veil measure)."
@@ -119,7 +119,7 @@ class Audit(Value):
         """Everything, in the form of JSON."""
         from ..formats.results.document import encoded
 
-        return {"format": _FORMAT} | encoded(self) | {"notes": [*self.notes, NO_UPPER_BOUND]}
+        return {"format": FORMAT} | encoded(self) | {"notes": [*self.notes, NO_UPPER_BOUND]}
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         sure, found = f"{100 * self.confidence:g}%", self.leakage
@@ -144,4 +144,4 @@ def audit_schema() -> JsonSchemaValue:
     """The JSON schema (draft 2020-12) of an audit."""
     from ..formats.results.document import schema_of
 
-    return schema_of(Audit, _FORMAT)
+    return schema_of(Audit, FORMAT)

@@ -21,26 +21,21 @@ from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
 from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear, seconds_of_policy
 from .iteration import Iteration, S, SearchState
-from .mixtures import mixture_gain
+from .mixing import mixture_gain
 from .objective import Objective, start_points
 from .options import SolveOptions
+from .plan import SHARE
 from .policy_class import Space, make_space
 from .ranking import basins
-from .second_order import GAP_BITS
+from .safe_tables import richest_table
+from .second_order import GAP_BITS, TOLERANCE_BITS
 from .solution import History, Solution, Status
-from .starts import richest_table
 from .values import Values
 
-# The first-order gain below which an answer is called converged, in bits.
-TOLERANCE_BITS = 1e-3
-# Of a time limit this many times what one return takes is kept for the answer, but no more than this share of what is left:
-# to estimate and check it (measured: 13 returns), and to make the last table feasible.
-_RETURNS_OF_ANSWER, _SHARE_OF_ANSWER = 18, 0.5
-
-_SHARE_OF_MIXTURE = 0.2  # of the time for the answer, to compare it with mixtures
-
-# Gains closer than this to their lower bound are the least, by the tolerance of the solver of linear programs.
-_SOLVED = 1e-8
+# Of a time limit this many times what one return takes is kept for the answer, but no more than half of what is left: to
+# estimate and check it (measured: 13 returns), and to make the last table feasible.
+_RETURNS_OF_ANSWER = 18
+_SOLVED = float(np.finfo(float).eps ** 0.5)  # relative distance from the least gain, at which it is known
 
 
 def make_answer(
@@ -51,8 +46,13 @@ def make_answer(
     options: SolveOptions,
     clock: Clock,
     past: Float[np.ndarray, "k 6"],
+    safe: Float[np.ndarray, "T C A"],
 ) -> Solution:
-    """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search."""
+    """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search.
+
+    Where none is feasible it is the table of largest return, `safe`, if that is: if the threshold is the largest return there
+    is, evaluated returns do not tell which tables reach it.
+    """
     closing = _closing_clock(status, clock)
     table, _, gap, multiplier = _chosen(objective, method, state, closing)
     hidden, table = closing_bits(objective, table, options, closing)
@@ -60,8 +60,8 @@ def make_answer(
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
-    mixing = closing.share(_SHARE_OF_MIXTURE).silent()
-    return as_solution(
+    mixing = closing.share(SHARE).silent()
+    found = as_solution(
         objective,
         table,
         hidden,
@@ -78,6 +78,10 @@ def make_answer(
         basins=_basins(objective, state),
         mixture_gain_bits=mixture_gain(objective, options, table, method.met(state), mixing),
     )
+    if found.feasible or objective.threshold is None or objective.channels.bounds:
+        return found
+    other = unsearched(objective, safe, replace(options, start=None), clock, status)
+    return other if other.feasible else found
 
 
 def as_solution(
@@ -266,7 +270,7 @@ def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock
     measured = Clock()
     objective.returns_by_start(safe)
     wanted = _RETURNS_OF_ANSWER * measured.spent + seconds_of_policy(objective.space)
-    return min(wanted, _SHARE_OF_ANSWER * clock.left)
+    return min(wanted, clock.left / 2)
 
 
 def _closing_clock(status: Status, clock: Clock) -> Clock:
@@ -284,13 +288,8 @@ def _candidates(objective: Objective, method: Iteration[S], state: S, closing: C
             objective = replace(objective, clock=closing)
             return tables, Values.joined([objective.evaluate(table[None]) for table in tables])
     best = tables if objective.is_sampled else np.asarray(state.best)[None]
-    returns = objective.space.sums(best, (0,))[0]
-    if not objective.num_bits:
-        slack = objective.slacks(best)
-    else:  # a table is only kept as the best once it was seen to be feasible
-        slack = np.full((1, objective.num_constraints), 0.0 if np.isfinite(state.best_score) else -1.0)
-    none = np.zeros((1, 0, 0, 0))
-    return best, Values(np.array([state.best_score]), slack, np.array([np.nan]), returns, none, none)
+    known = objective.sums(best, gradient=False)
+    return best, replace(known, score=np.array([state.best_score]), bits=np.array([np.nan]))
 
 
 def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:

@@ -24,7 +24,7 @@ from .ranking import distinct, without_gradients, worth
 from .schedule import Schedule
 from .values import Values
 
-_INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing: by judgement
+INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing: by judgement
 _LEAST_WEIGHT = 0.02  # of the newest parameters in their average, which is over about the last 50 steps then
 
 
@@ -129,7 +129,7 @@ class Ascent:
         step, moments = first_order_step(
             Moments(state.mean[number], state.square[number], state.multiplier[number], state.iteration - state.since),
             self.parameters.pull_back(theta, tables, values.score_gradient),
-            values.slack if self.parameters.mixes else values.slack - _INSIDE,
+            values.slack if self.parameters.mixes else values.slack - INSIDE,
             self.parameters.pull_back(theta, tables, values.slack_gradient),
             objective.is_noisy,
             rate=rate,

@@ -22,6 +22,9 @@ ALL_AT_ONCE = sys.maxsize
 PER_ENTRY = 3e-9
 """Seconds for each transition of each sequence and step of a pass (measured on one core)."""
 
+LEAST_SECONDS = 1e-3
+"""Of an evaluation, whatever it costs."""
+
 _SPREAD_SECONDS = 0.1  # of an evaluation, from which it is worth the few milliseconds that its messages to workers take
 
 
@@ -71,7 +74,7 @@ class Sum:
     def __init__(self, terms: Sequence[tuple[float, Backend]], reason: str = "", ends: Ends = UNBOUNDED):
         self.terms, self.reason, self.ends = terms, reason, ends
         self.kind = "sampled" if samples_of(self) else "exact"
-        self.cost_seconds = sum(one.cost_seconds for _, one in terms) or 1e-3
+        self.cost_seconds = max(LEAST_SECONDS, sum(one.cost_seconds for _, one in terms))
         self.at_once = min((one.at_once for _, one in terms), default=ALL_AT_ONCE)
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:

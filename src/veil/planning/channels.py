@@ -18,7 +18,7 @@ from ..engine.each_time import times_of
 from ..engine.event_entropy import Shown, show_path
 from ..engine.size import TreeSize, tree_size
 from ..engine.string_walk import StringBatch
-from ..measure.exact import COUNTED_STATES, Budget, sparse_seconds, try_sparse
+from ..measure.exact import COUNTED_STATES, EXACT_SECONDS, Budget, sparse_seconds, try_sparse
 from ..measure.loss import Rule
 from ..measure.trajectory import SequenceEntropy
 from ..problem.belief import Belief
@@ -26,6 +26,7 @@ from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
 from .backend import PER_ENTRY, Backend, Draw, Sum, samples_of
 from .exact_bits import (
+    MOST_NUMBERS,
     Measure,
     OverTimes,
     Rows,
@@ -47,20 +48,17 @@ from .policy_class import Space, all_strings, any_table, make_space
 from .sampled_bits import LossMeasure, Sampled, likelihood_measure
 
 # An exact search makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
-# `_MOST_SECONDS` together, or the time limit where that is shorter; else it samples.
+# `EXACT_SECONDS` together, or the time limit where that is shorter; else it samples.
 _EXACT_GRADIENTS = 1000
 # Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
 # is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit.
-_COUNTED_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
+MANY_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
 ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
-_MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for: as for an exact value in `veil.opacity`
 _ONLY_SECONDS = 30.0  # of one where there is no other way: of a whole path, a best guess, or the loss of a belief
-_BATCH_NUMBERS = 2**24  # of the joint table of one policy, up to which many are side by side
 
 _TOGETHER = "the sequences of one of the pairs are too many to enumerate"
 
-
-_DRAW = Draw(2000, 0)
+_DRAW = Draw(SolveOptions.sequences, SolveOptions.seed)
 _BY_WORK = Budget(time_limit=math.inf)  # what is tried is limited by counted work, the same on every machine
 
 
@@ -83,12 +81,12 @@ class Asked:
     def most_seconds(self, space: Space) -> float:
         """The forecast seconds of one exact gradient up to which it is taken."""
         if self.evaluation == "auto" and self.objective != "guess":  # for which there is no other way
-            return max(ALWAYS_EXACT_SECONDS, min(_MOST_SECONDS, self.limit) / _EXACT_GRADIENTS)
-        return _ONLY_SECONDS if self.evaluation == "auto" or space.hidden.path is not None else _MOST_SECONDS
+            return max(ALWAYS_EXACT_SECONDS, min(EXACT_SECONDS, self.limit) / _EXACT_GRADIENTS)
+        return _ONLY_SECONDS if self.evaluation == "auto" or space.hidden.path is not None else EXACT_SECONDS
 
     def count_seconds(self, space: Space) -> float:
         """The work, in forecast seconds, in which sequences are counted where samples can serve instead."""
-        quick = space.hidden.num_states <= _COUNTED_STATES and space.hidden.path is None
+        quick = space.hidden.num_states <= MANY_STATES and space.hidden.path is None
         if quick or (space.hidden.path is not None and self.evaluation == "exact"):
             return math.inf
         return min(COUNT_SECONDS, _COUNT_SHARE * self.limit)
@@ -183,7 +181,7 @@ def make_backend(space: Space, asked: Asked) -> Backend:
     if asked.evaluation == "sampled":
         return make_sampled(space, asked, asked.why)
     if asked.evaluation == "bracket":
-        return windowed(space, _MOST_SECONDS / _EXACT_GRADIENTS)
+        return windowed(space, EXACT_SECONDS / _EXACT_GRADIENTS)
     found, most = _exact(space, asked), asked.most_seconds(space)
     seconds = math.inf if found is None else found.cost_seconds
     if found is not None and seconds <= most:
@@ -240,12 +238,12 @@ def _on_all(space: Space, asked: Asked, fed: Fed) -> Backend | None:
     hidden, most = space.hidden, asked.most_seconds(space)
     ends = (-1.0, 0.0) if asked.objective == "guess" else hidden_ends(space)
     if hidden.written is not None:
-        strings = all_strings(space, min(_MOST_SECONDS if asked.evaluation == "exact" else COUNT_SECONDS, asked.limit))
+        strings = all_strings(space, min(EXACT_SECONDS if asked.evaluation == "exact" else COUNT_SECONDS, asked.limit))
         return None if strings is None else Tree(strings, fed.many, ends)
     if PER_ENTRY * sum(len(one) for one in reachable_sets(hidden)) > most:  # every reachable state is in some sequence
         return None
     chain = space.chain(any_table(space))
-    if hidden.num_states > (_COUNTED_STATES if asked.evaluation == "auto" else COUNTED_STATES):
+    if hidden.num_states > (MANY_STATES if asked.evaluation == "auto" else COUNTED_STATES):
         tried = try_sparse(chain, _BY_WORK, fed.one, most, gradient=True, keep_events=fed.keeps_events)
         if tried is not None:
             words, seconds = f"{tried[1].num_sequences:,.0f}", sparse_seconds(tried[1])
@@ -254,7 +252,7 @@ def _on_all(space: Space, asked: Asked, fed: Fed) -> Backend | None:
     if size is None or not size.exact:
         return None
     seconds = size.seconds(chain, gradient=True)
-    fits = not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS
+    fits = not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= MOST_NUMBERS
     if fits and seconds <= most:
         return Tree(BatchTree(hidden, space.available, stationary=space.stationary), fed.many, ends)
     return walked(space, fed.one, seconds, size.text(), size, ends=ends)
@@ -349,7 +347,7 @@ def _whole_tree(space: Space) -> BatchTree | StringBatch:
             return strings
     elif not hidden.kernel.is_sparse:
         size = tree_size(space.chain(any_table(space)))
-        if size.exact and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS:
+        if size.exact and size.num_sequences * hidden.label.shape[1] <= MOST_NUMBERS:
             return BatchTree(hidden, space.available, stationary=space.stationary)
         count = size.text()
     raise TooLargeError(

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock
 from ..measure.evaluate import opacity
-from ..measure.pairs import PairValue, pair_value, pair_values
+from ..measure.pairs import PairValue, pair_value
 from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
 from .backend import Draw
@@ -53,11 +53,9 @@ def closing_bits(
         own = opacity(space.problem, policy, "exact")
     else:
         own = opacity(space.problem, policy, time_limit=min(left, AFTER_SECONDS), seed=seed)
-    if not (objective.has_pairs or objective.channels.bounds):
-        return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
     counted = zip(space.problem.pairs, objective.channels.backends[1:], strict=True)
     exact: dict[str, Any] = {"method": "exact"}
-    limited: dict[str, Any] = {"seed": options.seed, "time_limit": left}
+    limited: dict[str, Any] = {"seed": options.seed, "time_limit": left / max(1, len(space.problem.pairs))}
     ways = ((pair, exact if backend else limited) for pair, backend in counted)
     return Bits(own, tuple(pair_value(space.problem, pair, policy, **way) for pair, way in ways)), table
 
@@ -138,7 +136,7 @@ def sampled_answer(
     if counted_seconds(space, chain, seconds) <= min(AFTER_SECONDS, 0.5 * seconds):
         return opacity(space.problem, space.policy(table), "exact")
     if space.hidden.each is not None or space.hidden.path is not None:
-        given = {"sequences": sequences, "seed": seed + 1, "time_limit": max(CLOSING_SECONDS, 0.8 * seconds)}
+        given = {"sequences": sequences, "seed": seed + 1, "time_limit": max(CLOSING_SECONDS, seconds)}
         return opacity(space.problem, space.policy(table), "sampled", **given)
     lane = LANE if space.on_device is None else space.on_device.chunk
     found = in_lanes(

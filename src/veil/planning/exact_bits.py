@@ -26,11 +26,14 @@ from ..measure.each_time import EachValue
 from ..measure.exact import Budget
 from ..measure.loss import Rule
 from ..problem.belief import Belief
-from .backend import ALL_AT_ONCE, PER_ENTRY, UNBOUNDED, Draw, Ends, Estimate, Tables
+from .backend import ALL_AT_ONCE, LEAST_SECONDS, PER_ENTRY, UNBOUNDED, Draw, Ends, Estimate, Tables
 from .policy_class import Space, any_table
 
 Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """A function of joint tables `(B, Y, Z)`, and its derivative in each entry."""
+
+MOST_NUMBERS = 2**24
+"""Of joint tables that are side by side: 128 MiB."""
 
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
@@ -262,7 +265,7 @@ def windowed(space: Space, most_seconds: float) -> OneByOne:
 
 def _widest(chain: Chain, most_seconds: float) -> tuple[int, float]:
     """See `windowed`; and the forecast."""
-    best, times = (0, 1e-3), times_of(chain)
+    best, times = (0, LEAST_SECONDS), times_of(chain)
     for radius in range(chain.hidden.horizon + 2):
         seconds, left = 0.0, most_seconds
         try:

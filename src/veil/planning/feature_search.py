@@ -21,7 +21,7 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.terms import hidden_terms, terms_of
 from .answer import as_solution
-from .ascent import Ascent, AscentState
+from .ascent import INSIDE, Ascent, AscentState
 from .backend import Draw, Tables
 from .channels import Asked, make_backend
 from .closing import Bits, num_closing_sequences, sampled_answer
@@ -30,16 +30,15 @@ from .objective import Channels, Objective, make_objective
 from .on_samples import MOST_BATCH
 from .options import SolveOptions
 from .parameters import Parameters, TableParameters
-from .plan import SHARE_OF_TABLE
 from .policy_class import make_space
+from .safe_tables import safe_table
 from .schedule import Schedule, first_batch_of
-from .search import run, search, with_safe
+from .search import run, search
 from .solution import History, Solution, Status
 from .table_methods import make_ascent
 
 _ITERATIONS = 400  # of L-BFGS at most, and of training where no number is asked for
 _LEAST_SHARE = 1e-3  # of the uniform policy in what is fitted, since a network has no exact zeros
-_MARGIN = 0.01  # slack of a table that is fitted, as a share of ranges: three times as much in each attempt
 
 
 class FeatureParameters(Parameters):
@@ -93,7 +92,10 @@ class FeatureParameters(Parameters):
 
     def of(self, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "P 1"]:
         """Weights that fit a table; where they miss a bound, a mixture with the safe table that keeps more of it."""
-        theta, margin = np.concatenate([one.ravel() for one in self._policy.weights])[:, None], _MARGIN
+        theta, margin = (
+            np.concatenate([one.ravel() for one in self._policy.weights])[:, None],
+            INSIDE,
+        )  # three times as much in each attempt
         while margin < 1:
             inside = mixed_until(lambda one: self._slack(one) - margin, table, self._safe)  # noqa: B023
             theta = self._fitted(inside, theta)
@@ -141,11 +143,11 @@ def search_features(problem: Problem, options: SolveOptions) -> Solution:
     policy = FeaturePolicy.initial(
         problem, features, timed=not space.stationary, hidden=options.hidden_units, seed=options.seed
     )
-    part = None if options.time_limit is None else SHARE_OF_TABLE * options.time_limit
+    part = None if options.time_limit is None else options.time_limit / 2
     table = search(problem, replace(options, time_limit=part), make_ascent)
     if not table.feasible or table.status is Status.INTERRUPTED:
         return table
-    objective, safe = with_safe(replace(objective, clock=clock), clock)
+    objective, safe = safe_table(replace(objective, clock=clock), clock)
     found, state, status = policy, None, Status.CONVERGED
     if space.hidden.horizon:  # else there is nothing to decide
         found, state, status = _trained(objective, safe, policy, space.table_of(table.policy), options)
@@ -178,7 +180,7 @@ def _trained(
     options: SolveOptions,
 ) -> tuple[FeaturePolicy, AscentState | None, Status]:
     """The policy fitted to a table and trained, and where its search ended."""
-    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(SHARE_OF_TABLE))
+    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(0.5))
 
     def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> Ascent:
         schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)

@@ -29,7 +29,6 @@ from ..measure.exact import Budget
 from ..measure.result import Opacity
 from ..measure.trajectory import path_bits
 from ..policy.history import HistoryPolicy
-from ..policy.markov import TimedPolicy
 from ..policy.policy import Policy
 from ..problem.apart import joinable
 from ..problem.pairs import OWN, find_pair, hidden_names
@@ -38,10 +37,10 @@ from ..problem.return_rounding import return_rounding
 from ..problem.terms import hidden_terms, terms_of
 from ..problem.trivial import trivial_bound
 from ..proof.feasibility import meets_constraints, stated_return
-from .best_returns import greedy_table
 from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, options_of
 from .options import SolveOptions
+from .plan import SHARE_AFTER
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -53,11 +52,9 @@ _STATUS = {
 _TREE = "all policies that remember the start and every event"
 _PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
-_LEAST_ASCENT_SHARE = 0.05  # of the time limit, for a search that is worth beginning
-_ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
-# Bytes of a game for each second of the limit, and at least: a larger one leaves no time to play it, to measure its policy
-# and to prove it. Of several pairs it has a quarter: their policy is measured and proven in each.
-_BYTES_A_SECOND, _LEAST_BYTES = 2**24, 2**28
+# Bytes of a game for each second of the limit: a larger one leaves no time to play it, to measure its policy and to prove it.
+# Of several pairs it has a quarter: their policy is measured and proven in each.
+_BYTES_A_SECOND = 2**24
 REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 
 
@@ -79,7 +76,7 @@ class GameMethod:
         """
         limit, clock = options.time_limit, Clock(options.time_limit)
         hide, task = hidden_names(problem.pairs, options.hide), _linear_task(problem, options.task)
-        seconds = None if limit is None else (1 - _ASCENT_SHARE) * limit
+        seconds = None if limit is None else (1 - SHARE_AFTER) * limit
         played = Clock(seconds, iterations=options.iterations, progress=options.progress)
         try:
             found = search_game(problem, hide, task, gap=options.gap, clock=played)
@@ -90,20 +87,18 @@ class GameMethod:
         proven = limit is None and found.status is Status.CONVERGED and found.proof is not None
         if proven or found.status is Status.INTERRUPTED:
             return found
-        seconds = min(_ASCENT_SHARE * (LONG_SECONDS if limit is None else limit), clock.left)
+        seconds = min(SHARE_AFTER * (LONG_SECONDS if limit is None else limit), clock.left)
         if limit is not None and found.status is not Status.CONVERGED:
             seconds = clock.left
-        if limit is not None and found.feasible and seconds < _LEAST_ASCENT_SHARE * limit:
-            return found  # a search that ends at once finds nothing, and takes longer than that
+        if limit is not None and found.feasible and seconds < SHARE_AFTER * SHARE_AFTER * limit:
+            return found  # less than a quarter of its share is left: it would find nothing, and take longer than that
         try:
             other = _timed(problem, options, seconds)
         except KeyboardInterrupt:
             return replace(found, status=Status.INTERRUPTED)
         except VeilError:  # the search cannot be made
-            other = None
-        if other is not None and other.feasible:
-            return replace(_better(problem, hide, task, found, other), seconds=clock.spent)
-        return found if found.feasible else _safe(problem, found, clock)
+            return found
+        return replace(_better(problem, hide, task, found, other), seconds=clock.spent) if other.feasible else found
 
 
 def search_game(
@@ -180,25 +175,6 @@ def _timed(problem: Problem, options: SolveOptions, seconds: float | None) -> So
     """The best time-dependent policy that a search finds in so many seconds, on samples if need be."""
     own = replace(options, method="ascent", memory="timed", gap=None, time_limit=seconds)
     return METHODS.get("ascent")().solve(problem, own)
-
-
-def _safe(problem: Problem, found: Solution, clock: Clock) -> Solution:
-    """The policy of the largest return, where a game's own could not be proven to meet the constraints in time."""
-    policy = TimedPolicy(greedy_table(problem))
-    value = expected_return(problem, policy)
-    if not meets_constraints(problem, policy, value):
-        return found
-    return replace(
-        found,
-        policy=policy,
-        policy_class=f"{found.policy_class}; the answer is the policy of the largest return",
-        detail=f"there was no time to prove that the game's own policy meets the constraints; {found.detail}",
-        opacity=_own_opacity(problem, policy, clock),
-        expected_return=stated_return(value, found.threshold, feasible=True),
-        feasible=True,
-        status=Status.TIME_LIMIT,
-        needs_observations=False,
-    )
 
 
 def _better(problem: Problem, hide: tuple[str, ...], task: Task, game: Solution, ascent: Solution) -> Solution:
@@ -359,8 +335,8 @@ def _aimed_return(problem: Problem) -> float | None:
 
 def _game_bytes(clock: Clock, num_pairs: int) -> int:
     """The memory of a game."""
-    wanted = max(_LEAST_BYTES, _BYTES_A_SECOND * clock.left)
-    return int(min(DEFAULT_MEMORY, wanted) / (1 if num_pairs == 1 else 4))
+    wanted = min(DEFAULT_MEMORY, _BYTES_A_SECOND * max(AFTER_SECONDS, clock.left))
+    return int(wanted / (1 if num_pairs == 1 else 4))
 
 
 def _watching(problem: Problem, policy: HistoryPolicy, name: str) -> HistoryPolicy:

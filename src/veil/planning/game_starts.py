@@ -18,25 +18,20 @@ from ..common.memo import memo
 from ..engine.compile import build
 from ..engine.return_range import averaged_table, normalised, return_extremes
 from ..game.ascent import GameResult
-from ..game.pairs import TailEvents
+from ..game.pairs import DEFAULT_MEMORY, TailEvents
 from ..game.responses import AgentProblem
 from ..game.solve import solve_game
 from ..policy.markov import MarkovPolicy, TimedPolicy
 from ..policy.tables import uniform_table
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from .backend import PER_ENTRY
 from .objective import Objective
 from .policy_class import Space
 
-_REMEMBERED = (1, 2)  # observations of the games at the threshold asked for
-_ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the games on either side
 # At which a game ends: one run in five of a start acts at random at some time (`parameters`), which costs more bits than this.
 _GAP_BITS, _ITERATIONS = 0.05, 80
-_SHARE = 0.6  # of the time that is left for all games that one may take: the first promises most
-_MOST_BYTES = 2**30  # of one game
-# Rounds that a game takes at least to lead anywhere, of five inductions each, and seconds for each (transition, action) of one
-# (measured on one core).
-_LEAST_ROUNDS, _PER_MOVE = 20, 2.5e-9
+_ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the games on either side: by judgement
 _MOST_STATES = 100_000  # hidden states over all times, in millions, are no longer a matter of seconds
 
 
@@ -60,7 +55,7 @@ def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray
 def _played_games(objective: Objective, clock: Clock) -> Iterator[tuple[Problem, GameResult | None]]:
     """The games one after the other as long as they are forecast to fit; none after one that the time cut short."""
     for problem, memory, threshold in _games(objective):
-        part = clock.share(_SHARE).silent()
+        part = clock.share(0.5).silent()  # the first promises most
         if objective.is_sampled and _game_seconds(objective) > part.left:
             return
         result = _solved(problem, memory, threshold, part)
@@ -70,9 +65,11 @@ def _played_games(objective: Objective, clock: Clock) -> Iterator[tuple[Problem,
 
 
 def _game_seconds(objective: Objective) -> float:
-    """The least that a game takes: all of them are about as large, since the observer remembers the end alone."""
+    """The least that a game takes, an induction for each of its rounds: all of them are about as large, since the observer
+    remembers the end alone.
+    """
     entries = max(one.space.layers.num_entries for one in objective.sampled)
-    return 5 * _LEAST_ROUNDS * _PER_MOVE * entries * objective.space.hidden.kernel.num_actions
+    return _ITERATIONS * PER_ENTRY * entries * objective.space.hidden.kernel.num_actions
 
 
 def _games(objective: Objective) -> Iterator[tuple[Problem, int, float | None]]:
@@ -83,7 +80,7 @@ def _games(objective: Objective) -> Iterator[tuple[Problem, int, float | None]]:
     problems = [_played(objective.space.problem.informed, names[column]) for column in objective.channels.raised]
     wanted = objective.aim if objective.num_returns else None
     horizon = objective.space.problem.horizon
-    for memory in _REMEMBERED:
+    for memory in (1, 2):
         if memory <= horizon:
             yield from ((problem, memory, wanted) for problem in problems)
     if wanted is None or not horizon:
@@ -108,7 +105,7 @@ def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock
                 threshold=-np.inf if threshold is None else threshold,
                 gap=_GAP_BITS,
                 iterations=_ITERATIONS,
-                memory_bytes=_MOST_BYTES,
+                memory_bytes=DEFAULT_MEMORY // 2,
                 clock=clock,
             )
         except (VeilError, OutOfTime):  # such as a secret that is a whole path, or a tree that does not fit

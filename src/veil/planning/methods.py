@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from ..common.errors import InputError
 from ..common.registry import Registry
 from ..common.settings import checked, settings
+from ..common.writers import writer
 from .options import SolveOptions
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ METHODS: Registry[type[Method]] = Registry(
         "ascent": "veil.planning.table_methods:AscentMethod",
         "primal-dual": "veil.planning.table_methods:PrimalDualMethod",
         "game": "veil.planning.game_method:GameMethod",
-        "queries": "veil.planning.query_method:QueryMethod",
+        "queries": "veil.planning.methods:QueryMethod",
     },
     _missing,
 )
@@ -78,6 +79,28 @@ METHODS: Registry[type[Method]] = Registry(
 def options_of(method: str) -> frozenset[str]:
     """The options that only some methods have, and one of veil's own does."""
     return frozenset(name for name, one in settings(SolveOptions).items() if method in one.about.methods)
+
+
+class QueryMethod:
+    """`veil.best_queries` as a method of `veil.solve`: plans of an observer that chooses where to look, by `veil.querying`."""
+
+    summary = (
+        "the least that an observer which chooses its queries is left with, between bounds, by a search of beliefs"
+    )
+    goals = ("transparent",)
+    objectives = ("entropy",)
+    memories = ("markov", "timed", "finite", "history")  # the plan remembers all answers, whatever is asked for
+    options = options_of("queries")
+
+    def solve(self, problem: "Problem", options: SolveOptions) -> "Solution":
+        """See `Method`. A task `-0.1*return` is the price of queries in bits.
+
+        **Raises:** `InputError` where the goal is not `"transparent"`, or the agent sees more than the observer.
+        """
+        if options.goal != "transparent":
+            words = "an observer that queries wants to know the secret: pass goal='transparent'"
+            raise InputError("solve", [f"method 'queries' has goal 'transparent', found {options.goal!r}: {words}"])
+        return writer("queries")(problem, options)
 
 
 def unsupported(method: str, given: Mapping[str, object]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ..common.workers import ALONE, Team
 from ..engine.feasibility import Target, other_targets, quantity_range
 from ..engine.return_range import return_extremes, threshold
 from ..problem.return_rounding import return_rounding
-from .backend import Backend, Draw, Estimate, Sum, Tables, array_module, evaluated, samples_of
+from .backend import LEAST_SECONDS, Backend, Draw, Estimate, Sum, Tables, array_module, evaluated, samples_of
 from .policy_class import Space
 from .values import Values
 
@@ -155,7 +155,7 @@ class Objective:
     @property
     def cost_seconds(self) -> float:
         """The forecast of one evaluation."""
-        return sum(one.cost_seconds for one in self.channels.used) or 1e-3
+        return max(LEAST_SECONDS, sum(one.cost_seconds for one in self.channels.used))
 
     @property
     def has_terms(self) -> bool:
@@ -238,6 +238,12 @@ class Objective:
             for one in self.channels.backends
         ]
         return self._values(tables, columns, gradient, errors)
+
+    def best_of(self, tables: Sequence[Any]) -> tuple[Any, float]:
+        """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
+        values = self.evaluate(np.stack(tables))
+        chosen = values.best
+        return tables[chosen], float(values.score[chosen]) if values.feasible[chosen] else -np.inf
 
     def sums(self, tables: Tables, *, gradient: bool = True) -> Values:
         """The same without any bits: slacks of the bounds on quantities alone, and the sum of the terms as the score."""

@@ -7,20 +7,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import Clock
 from .ascent_state import DONE, LAST, SETTLE, AscentState, fresh, near_most
 from .first_order import DECAYS, Moments
-from .mixing import mixed_until
+from .mixing import mended
 from .objective import Objective
 from .parameters import TableParameters
 from .ranking import worth
 from .schedule import Schedule
-from .second_order import Polish, begin_polish, polished
+from .second_order import STILL, TOLERANCE_BITS, Polish, begin_polish, polished
 from .values import Values
-
-# Bits of the best first-order change, at which those that settle are compared: they gain about as much after that.
-_SETTLED_GAP = 1e-3
-_AT_MOST = 1e-9  # bits from the most that can be hidden, at which a search on exact values ends
 
 
 class OnExactValues:
@@ -45,9 +40,7 @@ class OnExactValues:
 
     def best_known(self, tables: Sequence[Any]) -> tuple[Any, float]:
         """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
-        values = self.objective.evaluate(np.stack(tables))
-        chosen = values.best
-        return tables[chosen], float(values.score[chosen]) if values.feasible[chosen] else -np.inf
+        return self.objective.best_of(tables)
 
     def first_row(self, table: Any, score: float) -> Float[np.ndarray, "k 6"]:
         """No row of the history comes before the first iteration."""
@@ -106,7 +99,7 @@ class OnExactValues:
         after = Polish.of(state.polish)
         if state.phase == LAST:
             return replace(state, phase=DONE) if after.done or after.inside >= self.schedule.last else state
-        if not after.done and after.gap > _SETTLED_GAP and after.inside < self.schedule.settle:
+        if not after.done and after.gap > TOLERANCE_BITS and after.inside < self.schedule.settle:
             return state
         if state.leader + 1 < len(state.theta[0]):
             return self._with_polish(replace(state, leader=state.leader + 1), SETTLE)
@@ -126,7 +119,7 @@ class OnExactValues:
 
     def is_done(self, state: AscentState) -> bool:
         """Whether all iterations were made, or nothing better can be found."""
-        return state.phase == DONE or near_most(self.objective, state, _AT_MOST)
+        return state.phase == DONE or near_most(self.objective, state, STILL)
 
     def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""
@@ -134,15 +127,7 @@ class OnExactValues:
             return state.best[None]
         one = slice(state.leader, state.leader + 1)
         table = self.parameters.tables(state.theta[0][one])[0] if state.polish else state.leading
-        clock = Clock(self.objective.closing_seconds)
-        return np.stack(
-            [
-                state.best,
-                mixed_until(
-                    lambda one: float(self.objective.slacks(one[None]).min(initial=np.inf)), table, state.best, clock
-                ),
-            ]
-        )
+        return np.stack([state.best, mended(self.objective, table, state.best)])
 
     def last(self, state: AscentState) -> AscentState:
         """The state: all that was found was compared."""

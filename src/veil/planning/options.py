@@ -58,6 +58,16 @@ _SEARCHES = ("ascent", "primal-dual")  # the methods that search one class of po
 # Settings of these methods that the command line does not have.
 _search = partial(About, methods=_SEARCHES, flag="")
 _ascent, _dual = (partial(About, methods=(one,), flag="") for one in _SEARCHES)
+PROGRESS = About(
+    "True draws a progress line on standard error, False none; a function is called with each Progress.",
+    unset="a line if standard error is a terminal, after two seconds",
+    in_file=False,
+    flag="",
+    in_identity=False,
+    accepts=_is_progress,
+    expected="True, False or a function",
+)
+
 MEMORY = About(
     "What the policy may depend on: the state (markov), state and time (timed), a finite memory, or the whole history"
     " of observations (history; method game only).",
@@ -120,18 +130,7 @@ class SearchOptions:
             methods=_SEARCHES,
         ),
     ] = 1
-    progress: Annotated[
-        "ProgressOption",
-        About(
-            "True draws a progress line on standard error, False none; a function is called with each Progress.",
-            unset="a line if standard error is a terminal, after two seconds",
-            in_file=False,
-            flag="",
-            in_identity=False,
-            accepts=_is_progress,
-            expected="True, False or a function",
-        ),
-    ] = None
+    progress: Annotated["ProgressOption", PROGRESS] = None
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,19 @@ from ..common.logs import natural_log
 from .backend import Tables
 from .policy_class import Space
 
-LOWEST = -40.0
-"""Logits below the largest by this much are zero but for rounding."""
+LOWEST = float(natural_log(np.array(np.finfo(float).eps)))
+"""Logits below the largest by this much are zero but for rounding: -36."""
+NOISE = 0.01
+"""Of a normal draw, in starts that would be symmetric, and whose equal rows would have equal gradients: by judgement."""
 
 _FEW_ACTIONS = 16  # NumPy's reduction begins anew for each row
 
-_SHARE, _RANDOM_ACTIONS = (
-    0.02,
-    0.2,
-)  # of the uniform policy in a start at most, and random actions of a run that it brings
+# Of the uniform policy in a start at most, and random actions of a run that it brings: four of five runs stay as they are.
+_SHARE, _RANDOM_ACTIONS = 0.02, 0.2
 
 
 def least_share(space: Space) -> float:
-    """The share of the uniform policy in a start: no action is ruled out, and four of five runs stay as they are."""
+    """The share of the uniform policy in a start, so that no action is ruled out."""
     return min(_SHARE, _RANDOM_ACTIONS / max(1, space.hidden.horizon))
 
 

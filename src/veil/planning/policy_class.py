@@ -218,7 +218,7 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
 
 def any_table(space: Space) -> Float[np.ndarray, "T C A"]:
     """A table with no symmetry: under the uniform one histories may tell the same, which they do under no other."""
-    weights = space.available * np.random.default_rng(0).uniform(0.5, 1.5, space.shape)
+    weights = space.available * np.random.default_rng(0).uniform(1, 2, space.shape)
     return weights / weights.sum(axis=-1, keepdims=True)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock, OutOfTime, Progress
+from ..common.clock import OutOfTime, Progress
 from ..common.errors import InputError
 from ..engine.chain import Chain
 from ..engine.compile import scaled_rows
@@ -23,11 +23,11 @@ from ..policy.tables import softmax_pull_back
 from .backend import Draw
 from .channels import ALWAYS_EXACT_SECONDS, make_channels
 from .iteration import SearchState
-from .mixing import mixed_until
+from .mixing import mended
 from .objective import Objective
 from .options import Optimizer, SolveOptions
-from .parameters import logits
-from .plan import SHARE_OF_SMALLER
+from .parameters import NOISE, logits
+from .plan import SHARE
 from .soft_starts import soft_starts
 from .values import Values
 
@@ -94,15 +94,14 @@ class PrimalDual:
         count, theta, given = self.objective.num_constraints, self._first(), self._options.start
         tables = [self._safe, *([] if known is None else known)]
         tables += [] if given is None else [self.objective.space.table_of(given)]
-        values = self.objective.evaluate(np.stack(tables))
-        best = values.best
+        best, score = self.objective.best_of(tables)
         return PrimalDualState(
             iteration=0,
             theta=theta,
             best_multiplier=np.zeros(count),
             ends=np.zeros((0, 2)),  # there is one start
-            best=tables[best],
-            best_score=float(values.score[best]) if values.feasible[best] else -np.inf,
+            best=best,
+            best_score=score,
             history=np.zeros((0, 6 + count)),
             optimizer={} if self._optimizer is None else self._optimizer.begin(theta),
         )
@@ -114,8 +113,8 @@ class PrimalDual:
             return logits(space, space.table_of(options.start))
         if self._only_samples:
             with suppress(OutOfTime):
-                return logits(space, next(soft_starts(self.objective, self.objective.clock.share(SHARE_OF_SMALLER))))
-        return 0.01 * np.random.default_rng(options.seed).normal(size=space.shape)
+                return logits(space, next(soft_starts(self.objective, self.objective.clock.share(SHARE))))
+        return NOISE * np.random.default_rng(options.seed).normal(size=space.shape)
 
     def is_done(self, state: PrimalDualState) -> bool:
         """Whether all iterations were made."""
@@ -199,9 +198,8 @@ class PrimalDual:
         """
         if not np.isfinite(state.best_score) or not state.theta.size:
             return state.best[None]
-        last, clock = self.objective.space.softmax(state.theta), Clock(self.objective.closing_seconds)
-        worst = lambda one: float(self.objective.slacks(one[None]).min(initial=np.inf))  # noqa: E731
-        return np.stack([state.best, mixed_until(worst, last, state.best, clock)])
+        last = self.objective.space.softmax(state.theta)
+        return np.stack([state.best, mended(self.objective, last, state.best)])
 
 
 def describe_optimizer(optimizer: str | Optimizer | None) -> str | None:
@@ -267,9 +265,9 @@ class _Optax:
             return theta + np.asarray(updates), self._leaves(state)
 
     def describe(self) -> str:
-        """What tells it from others: the form of its state, and a hash of its first three steps on a fixed gradient."""
+        """What tells it from others: the form of its state, and a hash of its first three steps on fixed gradients."""
         theta, leaves = np.zeros(4), self.begin(np.zeros(4))
-        for slope in np.array([[1.0, -2.0, 0.5, 3.0], [0.1, 4.0, -1.0, 2.0], [-1.0, 1.0, 0.25, 0.0]]):
+        for slope in np.random.default_rng(0).normal(size=(3, 4)):
             theta, leaves = self.step(theta, slope, leaves)
         return f"{self._structure}, steps {hashlib.sha256(theta.tobytes()).hexdigest()[:16]}"
 

@@ -8,19 +8,22 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .policy_class import Space
+from .solution import TOLD_BITS
 from .values import Values
 
 # Tables that decide otherwise in less than this share of all decisions tend to the same optimum: on the later grid 0.00 to 0.07
 # for those that end at the same, 0.14 to 0.55 for the others.
 _ALIKE = 0.1
-_ONE_BASIN = 0.01  # ends that differ by less, in what they are worth and in returns, are of one basin
 
 
 def basins(ends: Float[np.ndarray, "n 2"]) -> list[float]:
-    """What the starts of a search were worth in each of the different places where they ended, the best first."""
+    """What the starts of a search were worth in each of the different places where they ended, the best first.
+
+    Ends in one place differ by less than is worth telling, in bits and as a share of the range of returns.
+    """
     found = list[np.ndarray]()
     for end in ends[np.argsort(-ends[:, 0], kind="stable")]:
-        if all(np.abs(end - other).max() > _ONE_BASIN for other in found):
+        if all(np.abs(end - other).max() > TOLD_BITS for other in found):
             found.append(end)
     return [float(end[0]) for end in found]
 
@@ -39,19 +42,6 @@ def worth(values: Values, multiplier: Float[np.ndarray, "B K"]) -> Float[np.ndar
     return values.score + np.sum(np.minimum(values.slack, 0.0) * (1.0 + 2 * multiplier), axis=1)
 
 
-def visits(space: Space, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C"]:
-    """How often a policy decides by each row of its table."""
-    found, chain = np.zeros(space.shape[:2]), space.chain(table)
-    for time, occupied in enumerate(chain.occupancies[: space.hidden.horizon]):
-        np.add.at(found[0 if space.stationary else time], space.hidden.cell, occupied)
-    return found
-
-
-def decisions(space: Space, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
-    """How often it takes each action there."""
-    return visits(space, table)[:, :, None] * table
-
-
 def distinct(space: Space, tables: Iterable[Any], worth: Float[np.ndarray, " B"]) -> Int[np.ndarray, " B"]:
     """The tables in the order of what they are worth; those that decide like a better one come last.
 
@@ -60,7 +50,7 @@ def distinct(space: Space, tables: Iterable[Any], worth: Float[np.ndarray, " B"]
     order = np.argsort(-worth, kind="stable")
     if space.on_device is not None:
         return order
-    flows = [decisions(space, table) for table in tables]
+    flows = [space.visits(table)[:, :, None] * table for table in tables]
     length, first = 2 * max(1, space.hidden.horizon), list[int]()
     for index in order.tolist():
         if all(np.abs(flows[index] - flows[other]).sum() > _ALIKE * length for other in first):

@@ -15,29 +15,24 @@ from ..common.errors import CheckpointError
 from ..common.settings import settings
 from ..common.workers import Team, team_of
 from ..engine.feasibility import check_constraints
-from ..measure.evaluate import expected_return
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import answer_seconds, best_candidate, in_class, is_feasible, make_answer, unsearched
+from .answer import answer_seconds, best_candidate, in_class, make_answer, unsearched
 from .checkpoint import Checkpoint, read_checkpoint
-from .closing import CLOSING_SECONDS, Bits, num_closing_sequences
+from .closing import CLOSING_SECONDS, num_closing_sequences
 from .device_layout import memory_errors
-from .feasible_start import feasible_table
 from .game_starts import play_games
 from .iteration import Iteration, S, SavedState, SearchState
 from .methods import METHODS
 from .objective import Objective
 from .options import SolveOptions
-from .plan import SHARE_OF_SMALLER, Plan, class_seconds, planned
+from .plan import SHARE, Plan, class_seconds, planned
 from .policy_class import Space, make_space, memory_words
 from .primal_dual import describe_optimizer
+from .safe_tables import safe_table
 from .solution import Solution, Status
-from .starts import richest_table
 
-_SHARE_OF_GAMES = 0.2  # of the time, for the convex games whose policies all classes begin from
-_LEAST_CLOSING = 0.2  # seconds in which the last policy of a search may be made feasible
-_SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
 
 T = TypeVar("T")
@@ -64,7 +59,7 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
 
 
 def _search_classes(problem: Problem, space: Space, options: SolveOptions, make: Start[Any], clock: Clock) -> Solution:
-    """See `search`."""
+    """See `search`: the plan, the search that follows it, and whether it would come to the same answer again."""
     records = _Records(options, space)
     before, arrays = records.read(clock)
     if records.plan is not None:  # a search that is taken up follows the plan that it began with
@@ -74,7 +69,7 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
     plan, objectives = planned(problem, options, team)
     records.check(plan)
     records.classes = tuple(one.space.memory for one in objectives)
-    found = _searched(space, options, make, clock, objectives, before, arrays, records)
+    found = in_class(space, _searched(options, make, clock, objectives, before, arrays, records))
     decided = clock.was_late or found.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.NOT_SEARCHED)
     fewer = options.time_limit is not None and found.opacity.method == "sampled"
     fewer = fewer and found.opacity.num_sequences < num_closing_sequences(options)
@@ -82,7 +77,6 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
 
 
 def _searched(
-    space: Space,
     options: SolveOptions,
     make: Start[Any],
     clock: Clock,
@@ -92,68 +86,46 @@ def _searched(
     records: "_Records",
 ) -> Solution:
     """The answer of the classes one after the other, from where a checkpoint left off."""
-    problem, played = space.problem, False
+    problem, played = objectives[-1].space.problem, False
     if problem.horizon == 0 and problem.return_over != "infinite":  # there is nothing to decide
-        objective, safe = with_safe(objectives[-1], clock)
-        return unsearched(objective, safe, options, clock, Status.CONVERGED)
-    while True:
-        last = before.number == len(objectives) - 1
+        return unsearched(*safe_table(objectives[-1], clock), options, clock, Status.CONVERGED)
+    for number in range(before.number, len(objectives)):
+        last, before = number == len(objectives) - 1, replace(before, number=number)
+        seconds = class_seconds(options, last=last)
+        part = replace(options, memory=records.classes[number], start=records.start(before), time_limit=seconds)
         own = clock if last else _part_of(clock)
-        part = replace(
-            options,
-            memory=records.classes[before.number],
-            start=records.start(before),
-            time_limit=class_seconds(options, last=last),
-        )
-        objective, safe = with_safe(objectives[before.number], own)
+        objective, safe = safe_table(objectives[number], own)
         if options.method == "ascent" and objective.is_sampled and not played:
-            played = play_games(objective, clock.share(_SHARE_OF_GAMES))  # the starts of all classes
+            played = play_games(objective, clock.share(SHARE))  # the starts of all classes
             own = clock if last else _part_of(clock)
         if own.left > 0 and _is_hopeless(objective, safe):
             if last:
                 return unsearched(objective, safe, part, clock, Status.INFEASIBLE)
-            before = replace(before, number=before.number + 1)
             continue
         reserved = answer_seconds(objective, safe, clock)
         ending = own.earlier(reserved) if last else own
-        limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, _LEAST_CLOSING))
+        limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, SHARE * CLOSING_SECONDS))
         method, state, status = run(make, limited, safe, part, partial(records.write, before), arrays)
-        arrays, stopped = None, status is Status.INTERRUPTED or clock.left <= reserved
-        if last or stopped:
-            if state is None or method is None:
-                return in_class(space, unsearched(objective, safe, part, clock, status))
-            found = make_answer(objective, method, state, status, part, clock, before.past)
-            if not found.feasible and objective.threshold is not None and _reaches(objective, safe, found):
-                # Where the threshold is the largest return, evaluated returns do not tell who reaches it: this table does.
-                found = unsearched(objective, safe, replace(part, start=None), clock, status)
-            return in_class(space, found)
-        if state is None or method is None:
-            before = replace(before, number=before.number + 1)
-            continue
-        table, bits, returns = best_candidate(
-            objective, method, state, part, own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
-        )
-        multiplier = objective.price(state.best_multiplier)
-        begun = state.history[state.history[:, 0] == 0]
-        begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
-        row = np.array([0.0, bits, returns, multiplier, 0.0, clock.spent])
-        before = records.followed(before, objective.space.policy(table), np.vstack([begun, row]))
+        arrays = None
+        if last or status is Status.INTERRUPTED or clock.left <= reserved:
+            if method is None or state is None:
+                return unsearched(objective, safe, part, clock, status)
+            return make_answer(objective, method, state, status, part, clock, before.past, safe)
+        if method is not None and state is not None:
+            closing = own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
+            table, bits, returns = best_candidate(objective, method, state, part, closing)
+            begun = state.history[state.history[:, 0] == 0]
+            begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
+            row = np.array([0.0, bits, returns, objective.price(state.best_multiplier), 0.0, clock.spent])
+            before = records.followed(before, objective.space.policy(table), np.vstack([begun, row]))
+    raise AssertionError("the last class returns")
 
 
 def _part_of(clock: Clock) -> Clock:
     """The share of the time in which a smaller class is searched; it may make as many iterations."""
-    part = clock.share(SHARE_OF_SMALLER)
+    part = clock.share(SHARE)
     part.iterations = clock.iterations
     return part
-
-
-def with_safe(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
-    """An objective, and the table of largest return known for its class, or one that meets the other constraints too."""
-    safe = richest_table(objective.space, clock)
-    if objective.others:
-        with contextlib.suppress(OutOfTime):
-            safe = feasible_table(objective, safe, clock)
-    return _within_reach(objective, safe), safe
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +169,7 @@ class _Records:
     def followed(self, before: _Before, answer: Policy, rows: np.ndarray) -> _Before:
         """What the next class begins with: the answer of this one, and its rows of history."""
         table = make_space(self._space.problem, self.classes[before.number]).table_of(answer)
-        return _Before(before.number + 1, before.number, table, np.vstack([before.past, rows]))
+        return _Before(before.number, before.number, table, np.vstack([before.past, rows]))
 
     def check(self, plan: Plan) -> None:
         """Keep the plan in the checkpoints that follow; raise `CheckpointError` if the one that was read has another."""
@@ -214,25 +186,6 @@ class _Records:
         if self._file is not None and (not due or self._file.is_due):
             about = {_CLASS + name: array for name, array in before.arrays().items()}
             self._file.write(state.arrays() | about, seconds)
-
-
-def _within_reach(objective: Objective, safe: np.ndarray) -> Objective:
-    """The objective, with the largest return known for the class as its aim where only rounding errors lie between both.
-
-    The threshold itself stays as it is: whether an answer meets it is then decided in exact arithmetic.
-    """
-    if objective.threshold is None or objective.is_free:
-        return objective
-    reached = float(objective.returns_by_start(safe).min())
-    within = objective.threshold - 2 * (objective.aim - objective.threshold) <= reached < objective.aim
-    return replace(objective, aim=reached) if within else objective
-
-
-def _reaches(objective: Objective, safe: Float[np.ndarray, "T C A"], found: Solution) -> bool:
-    """Whether the table of largest return meets every constraint, where none of them is on the bits of pairs."""
-    policy = objective.space.policy(safe)
-    earned = expected_return(objective.space.problem, policy)
-    return not objective.channels.bounds and is_feasible(objective, safe, policy, Bits(found.opacity), earned)
 
 
 def _is_hopeless(objective: Objective, safe: np.ndarray) -> bool:
@@ -272,7 +225,7 @@ def _most_hidden(
     free = replace(objective.inward(), clock=objective.clock.silent())
     uniform = objective.space.softmax(np.zeros(objective.space.shape))
     if objective.is_sampled:
-        free = replace(free, clock=free.clock.share(_SHARE_OF_KEPT))
+        free = replace(free, clock=free.clock.share(SHARE))
         with contextlib.suppress(OutOfTime):  # the search that comes after can do without
             return np.stack([uniform, _first_kept(objective, make(free, safe, options)).best])
         return uniform[None]

@@ -12,18 +12,20 @@ from jaxtyping import Float
 from .iteration import SavedState
 from .objective import Objective
 from .parameters import TableParameters
-from .ranking import visits
 from .values import Values
 
 GAP_BITS = 1e-5
 """Of the best first-order change, below which a policy is called stationary."""
+TOLERANCE_BITS = 1e-3
+"""The same, below which an answer is called converged: what it gains after that is of this size."""
+STILL = 1e-9
+"""Bits, beyond rounding errors of the return, that are no gain."""
 
 PENALTY = 6.0
 """ρ to begin with: of the size of second derivatives of bits in shares of a range."""
 
 _MULTIPLIER_EVERY, _SORT_EVERY = 20, 60  # steps: more than the changes that are remembered, and three times as many
 _UNUSED = 1e-6  # slack at a bound that has a price, up to which a search goes on
-_STILL = 1e-9  # gain of a step, beyond rounding errors of the return, below which a search stands still
 _PAIRS = 12  # of changes that L-BFGS remembers: customary
 _LONGEST_STEP = 2.0  # of a logit: a probability changes by a factor of seven at most
 # Actions taken more rarely than this are closed where they do not pay, by this logit (a probability of 1e-11), or opened again
@@ -82,7 +84,7 @@ def polished(
         changes, turns = np.vstack([changes, change])[-_PAIRS:], np.vstack([turns, turn])[-_PAIRS:]
     gained = float(new_values.merit(multiplier, penalty)[0]) - merit
     moved = replace(moved, theta=theta, changes=changes, turns=turns)
-    done = gained < _STILL + objective.rounding / objective.unit
+    done = gained < STILL + objective.rounding / objective.unit
     if done or moved.inside % _MULTIPLIER_EVERY == 0:
         moved = _next_multiplier(objective, parameters, moved, after_multiplier, new_values, done=done)
     return moved, tables, values, new
@@ -108,7 +110,7 @@ def _direction(
 
 def _metric(objective: Objective, table: np.ndarray) -> np.ndarray:
     """The diagonal `1 / (P(cell) π(a))` of the natural metric's inverse, floored where nothing goes."""
-    visited = visits(objective.space, table)
+    visited = objective.space.visits(table)
     return 1 / (np.maximum(visited, 1e-6)[..., None] * np.maximum(table, 1e-9))
 
 

@@ -23,21 +23,18 @@ from ..common.logs import divergence_bits, entropy_bits, natural_log, posteriors
 from ..engine.return_range import is_blind
 from .objective import Objective
 
-FACTORS = (10.0, 30.0, 0.0, 3.0)
-"""Factors c of the cost of being told apart, the most promising first."""
+FACTORS = (10.0, 30.0)
+"""Factors c of the cost of being told apart, the more promising first."""
 
-# Rounds of bonus and cost for each weight: so many, and up to so many where the secret keeps less than this share of its bits.
-_ROUNDS, _MOST_ROUNDS, _UNEVEN = 3, 8, 0.5
+# Rounds of bonus and cost for each weight: so many, and up to so many where the secret keeps less than half of its bits.
+_ROUNDS, _MOST_ROUNDS = 3, 8
 _BISECTIONS = 10  # of the weight, which ends sooner where the slack is small
-# A table that leaves less than this share of the bits of another one is not the only start of its factor: by judgement.
-_CERTAIN = 0.25
-_LEAST_WEIGHT = (
-    30.0  # to begin with, in nats for the range of returns: over short horizons, where log A for a decision is less
-)
+# To begin with, in nats for the range of returns: over short horizons, where log A for a decision is less. A value of the
+# secret that needs a larger bonus than twice as much, or half the weight, is not reached.
+_LEAST_WEIGHT = 30.0
 _NEAR = 0.1  # slack, as a share of the range of returns, with which a weight is small enough
-_LARGEST_BONUS = 60.0  # nats, or half the weight of the whole range of returns; a value that needs more is not reached
 _MOST_VALUES = 64  # of a secret whose values are told apart; with more, the tables of a round grow too large
-_SMALLEST = 1e-30  # a probability below counts as this much in a bonus
+_EVEN_BITS = 0.01  # by which rounds that are as balanced as any may differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +80,7 @@ def soft_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray
         best, uncertain = _starts_of(objective, wishes, factor, clock)
         wishes = best.wishes
         yield best.table
-        if best.even < _CERTAIN * uncertain.even:
+        if best.even < uncertain.even / 2:
             yield uncertain.table
 
 
@@ -92,7 +89,7 @@ def _starts_of(objective: Objective, wishes: _Wishes, factor: float, clock: Cloc
     keep the secret about as uncertain as any, the one whose return misses least: a search can begin there where the first
     one leaves nothing to hide.
     """
-    low, high, step = 0.0, np.inf, 3.0
+    low, high = 0.0, np.inf
     best: _Soft | None = None
     uncertain: _Soft | None = None
     for _ in range(_BISECTIONS):
@@ -117,7 +114,7 @@ def _starts_of(objective: Objective, wishes: _Wishes, factor: float, clock: Cloc
                 break
         else:
             low = wishes.weight
-        middle = wishes.weight * step if np.isinf(high) else wishes.weight / step if low == 0 else np.sqrt(low * high)
+        middle = np.sqrt((low or high / 10) * (high if high < np.inf else 10 * low))
         wishes = replace(wishes, weight=float(middle))
     assert best is not None
     assert uncertain is not None
@@ -131,9 +128,9 @@ def _balanced(objective: Objective, wishes: _Wishes, factor: float, clock: Clock
     best: tuple[np.ndarray, _Wishes, float] | None = None
     evenest, values = -np.inf, len(wishes.bonus)
     most = float(entropy_bits(np.full(values, 1 / values)))
-    largest, pace, before = max(_LARGEST_BONUS, wishes.weight / 2), np.ones(values), np.zeros(values)
+    largest, pace, before = max(2 * _LEAST_WEIGHT, wishes.weight / 2), np.ones(values), np.zeros(values)
     for number in range(_MOST_ROUNDS):
-        if number >= _ROUNDS and (evenest >= _UNEVEN * most or np.abs(wishes.bonus).max() >= largest):
+        if number >= _ROUNDS and (evenest >= most / 2 or np.abs(wishes.bonus).max() >= largest):
             break
         clock.check()
         prize = hidden.label @ wishes.bonus
@@ -143,17 +140,15 @@ def _balanced(objective: Objective, wishes: _Wishes, factor: float, clock: Clock
             table = layers.time_average(table)
         prior, seen = layers.seen(table)
         even = float(entropy_bits(prior))
-        if even >= evenest - 0.01:
+        if even >= evenest - _EVEN_BITS:
             slack = float(space.sums(table[None], (0,))[0, 0]) - (
                 -np.inf if objective.threshold is None else objective.aim
             )
             best, evenest = (table, wishes, slack * scale), max(even, evenest)
-        wanted = -natural_log(np.maximum(prior, _SMALLEST))
+        wanted = -natural_log(np.maximum(prior, np.finfo(float).tiny))
         wanted = wanted - wanted.mean()
         # Shorter steps where the last one went too far; longer ones where the values of a policy with slips move by less.
-        pace = pace * np.where(
-            wanted * before < 0, 0.4, np.where((wanted * before > 0) & (number >= _ROUNDS), 2.0, 1.0)
-        )
+        pace *= np.where(wanted * before < 0, 0.5, np.where((wanted * before > 0) & (number >= _ROUNDS), 2.0, 1.0))
         before, bonus = wanted, wishes.bonus + pace * wanted
         bonus = np.clip(bonus - bonus.mean(), -largest, largest)
         wishes = replace(wishes, bonus=bonus, cost=0.5 * (wishes.cost + _information(seen)))

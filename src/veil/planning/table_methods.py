@@ -13,19 +13,18 @@ from ..problem.problem import Problem
 from .ascent import Ascent
 from .iteration import Iteration
 from .methods import options_of
-from .mixtures import apart, best_mixture, coin_of, parts_of
+from .mixing import apart, best_mixture, coin_of, parts_of
 from .objective import Objective
 from .on_samples import MOST_BATCH
 from .options import Goal, SolveOptions
 from .options import Objective as Quantity
 from .parameters import TableParameters
+from .plan import SHARE
 from .primal_dual import PrimalDual
 from .schedule import exact_schedule, first_batch_of, num_exact_starts, planned_samples, sampled_schedule, step_seconds
 from .search import search
 from .solution import Solution
 from .starts import exact_starts, sampled_starts
-
-_SHARE_OF_MIXTURE = 0.1  # of the time that is left, to weigh the tables that a search begins from
 
 
 def make_ascent(objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> Iteration[Any]:
@@ -67,7 +66,7 @@ def _with_mixture(
     space, found = objective.space, None
     with contextlib.suppress(OutOfTime):
         single = [one for one in starts if len(parts_of(space, one)) == 1]
-        found = best_mixture(objective, options, [*known, *single], objective.clock.share(_SHARE_OF_MIXTURE))
+        found = best_mixture(objective, options, [*known, *single], objective.clock.share(SHARE))
     if coin_of(space) is not None:
         starts = [*apart(space, starts, known[0]), *([] if found is None else [found])]
     return starts, [*known, *([] if found is None else [found])]

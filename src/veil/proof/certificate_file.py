@@ -18,7 +18,7 @@ from .claims import BeliefBound, Beliefs, ObserverRule, ProvenBound, ProvenChann
 from .reading import check_form, each_once, is_finite, whole
 
 FORM = "veil-certificate-8"
-_MARKER = b"veil-certificate-"
+MARKER = b"veil-certificate-"
 _MOST_BYTES = 2**24  # of the JSON file, which holds no arrays
 _PLAIN = ("goal", "best_known", "policy_class", "bound_class", "problem_hash", "record_hash", "policy_hash", "versions",
           "claim", "seal")  # fmt: skip
@@ -57,9 +57,9 @@ def save_certificate(certificate: Certificate, path: str | Path) -> None:
     head |= {"form": FORM, "arrays": name, "arrays_sha256": _hash(content)}
     text = json.dumps(head, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        check_replaceable(path, _MARKER)
-        write_whole(path.parent / name, content, marker=_MARKER)
-        write_whole(path, (text + "\n").encode(), marker=_MARKER)
+        check_replaceable(path, MARKER)
+        write_whole(path.parent / name, content, marker=MARKER)
+        write_whole(path, (text + "\n").encode(), marker=MARKER)
         if old is not None and old != name:
             (path.parent / old).unlink(missing_ok=True)
     except OSError as error:
@@ -120,7 +120,7 @@ def _named_arrays(path: Path) -> str | None:
         content = read_whole(path.parent / name)
     except (CertificateError, KeyError, OSError, ValueError):
         return None
-    is_ours = _MARKER in content and name == f"{path.stem}.{_hash(content)[:12]}.safetensors"
+    is_ours = MARKER in content and name == f"{path.stem}.{_hash(content)[:12]}.safetensors"
     return name if is_ours else None
 
 

@@ -17,7 +17,7 @@ _GAP = 1e-6
 
 
 def solve_queries(problem: Problem, options: SolveOptions) -> Solution:
-    """The plan of `veil.best_queries`, measured, with its proof; see `veil.planning.query_method`."""
+    """The plan of `veil.best_queries`, measured, with its proof; see `veil.planning.methods.QueryMethod`."""
     check_constraints(problem)
     found = best_queries(
         problem,

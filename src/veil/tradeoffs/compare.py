@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..common.clock import Clock
+from ..common.clock import Clock, ProgressOption
 from ..common.errors import InputError, VeilError
 from ..common.rounding import upper_text
 from ..common.settings import checked, takes
@@ -112,7 +112,7 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
         limit = None if math.isinf(clock.left) else clock.left / parts
         best = max((row for row in rows if row.feasible), key=lambda row: row.opacity.bits, default=None)
         try:
-            found, has_best = _searched(problem, memory, best, options.seed, limit)
+            found, has_best = _searched(problem, memory, best, options, limit)
         except VeilError as error:
             if not rows and number == len(memories) - 1:
                 raise
@@ -130,16 +130,22 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
         if found.status is Status.INTERRUPTED:
             break
     if options.certificate and not any(row.status is Status.INTERRUPTED for row in rows):
-        upper = min(upper, _proven(problem, rows, AFTER_SECONDS if math.isinf(clock.left) else clock.left))
+        seconds = AFTER_SECONDS if math.isinf(clock.left) else clock.left
+        upper = min(upper, _proven(problem, rows, seconds, options.progress))
     rows = [replace(row, doubts=()) if upper - row.opacity.bits <= TOLD_BITS else row for row in rows]
     return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent, trivial_bound(problem, upper))
 
 
 def _searched(
-    problem: Problem, memory: Any, best: ComparedClass | None, seed: int, limit: float | None
+    problem: Problem, memory: Any, best: ComparedClass | None, options: CompareOptions, limit: float | None
 ) -> tuple[Solution, bool]:
     """One search, begun from the best policy so far if the class contains it, and whether it does."""
-    plain: dict[str, Any] = {"seed": seed, "time_limit": limit, "certificate": False, "progress": False}
+    plain: dict[str, Any] = {
+        "seed": options.seed,
+        "time_limit": limit,
+        "certificate": False,
+        "progress": options.progress,
+    }
     if memory == "history":
         return solve(problem, "game", "history", **plain), True
     if best is not None:
@@ -156,12 +162,12 @@ def _at_least(row: ComparedClass, best: ComparedClass) -> ComparedClass:
     return replace(best, **own, from_smaller_class=True)
 
 
-def _proven(problem: Problem, rows: list[ComparedClass], seconds: float) -> float:
+def _proven(problem: Problem, rows: list[ComparedClass], seconds: float, progress: ProgressOption) -> float:
     """The upper bound over all policies that a certificate of the best row proves; inf where there is none."""
     best = max((row for row in rows if row.feasible), key=lambda row: row.opacity.bits, default=None)
     if best is None:
         return math.inf
     try:
-        return certify(problem, best.policy, seconds, progress=False).upper
+        return certify(problem, best.policy, seconds, progress=progress).upper
     except VeilError:
         return math.inf

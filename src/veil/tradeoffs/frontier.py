@@ -16,9 +16,9 @@ from ..common.workers import team_of
 from ..planning.methods import unsupported
 from ..planning.options import SolveOptions
 from ..planning.policy_class import Space, make_space, memory_words
+from ..planning.safe_tables import richest_table
 from ..planning.search import search
 from ..planning.solution import Solution, Status
-from ..planning.starts import richest_table
 from ..planning.table_methods import make_ascent
 from ..policy.policy import Policy
 from ..policy.tabular import table_policy

@@ -16,7 +16,8 @@ from ..measure.constrained import quantity_values
 from ..planning.objective import Channels, make_objective
 from ..planning.options import SolveOptions
 from ..planning.policy_class import Space, make_space
-from ..planning.search import run, with_safe
+from ..planning.safe_tables import safe_table
+from ..planning.search import run
 from ..planning.solution import Solution
 from ..planning.table_methods import make_ascent
 from ..policy.policy import Policy
@@ -149,7 +150,7 @@ def _largest(
     objective = replace(make_objective(space, none, terms=terms), weight=0.0, clock=clock.share(_SHARE).silent())
     options = SolveOptions(starts=_STARTS, iterations=_ITERATIONS)
     with contextlib.suppress(OutOfTime):
-        method, state, _ = run(make_ascent, *with_safe(objective, objective.clock), options)
+        method, state, _ = run(make_ascent, *safe_table(objective, objective.clock), options)
         if method is not None and state is not None:
             tables = method.candidates(state)
             values = objective.evaluate(tables)

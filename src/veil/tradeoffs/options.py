@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 from ..common.settings import About
-from ..planning.options import MEMORY, MemoryName, SearchOptions, is_memory
+from ..planning.options import MEMORY, PROGRESS, MemoryName, SearchOptions, is_memory
 
 if TYPE_CHECKING:
+    from ..common.clock import ProgressOption
     from ..policy.memories import Memory
 
 
@@ -102,3 +103,4 @@ class CompareOptions:
         bool,
         About("Prove an upper bound over all policies.", flag="", in_identity=False),
     ] = True
+    progress: Annotated["ProgressOption", PROGRESS] = None

@@ -52,6 +52,11 @@ def frontier_schema() -> JsonSchemaValue:
 _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
 
 
+def curve_marker(path: Path) -> str:
+    """What every file of a curve contains, by the extension."""
+    return ",".join(_POINT) if path.suffix == ".csv" else FORMAT
+
+
 def curve_names(curve: Frontier) -> tuple[str, ...]:
     """The columns of a table of points; the bounded quantity has one of its own where it is not the return."""
     return (*_POINT, *([] if curve.along == RETURN else ["value"]), "upper_bits")
