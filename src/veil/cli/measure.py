@@ -9,7 +9,7 @@ import typer
 
 from ..planning.options import Evaluation
 from .options import Further
-from .progress import QuietOption, reported
+from .progress import QuietOption, reported, working
 from .shared import (
     GATE_MISSED,
     SOLVED,
@@ -147,11 +147,13 @@ def measure(
     acting = open_policy(problem, policy or (scenario if is_result(scenario) else "uniform"))
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
     asked: dict[str, Any] = {"method": method, "seed": seed}
-    hidden = opacity(problem, acting, **asked | {"pair": pair, "time_limit": first} | more.of(opacity))
-    earned, others = expected_return(problem, acting), proven_others(problem, acting)
-    asked["time_limit"] = None if time_limit is None else clock.left
-    pairs = pair_values(problem, acting, **asked | more.of(pair_values))
-    given = shown_return_given_secret(problem, acting, pair)
+    is_silent = quiet or as_json
+    with working("measuring the policy", quiet=is_silent):
+        hidden = opacity(problem, acting, **asked | {"pair": pair, "time_limit": first} | more.of(opacity))
+        earned, others = expected_return(problem, acting), proven_others(problem, acting)
+        asked["time_limit"] = None if time_limit is None else clock.left
+        pairs = pair_values(problem, acting, **asked | more.of(pair_values))
+        given = shown_return_given_secret(problem, acting, pair)
     limits = gates(hidden, min_opacity, max_leakage)
     document: Document = {
         "problem": problem_document(problem, opened.source, proving.changes),
@@ -173,19 +175,21 @@ def measure(
     ]
     own: dict[str, Any] = {"seed": seed, "pair": pair, "time_limit": time_limit}
     if details:
-        document["details"], show = _detailed(problem, acting, own, more, listing(**more.of(listing)))
+        with working("computing every quantity of leakage", quiet=is_silent):
+            document["details"], show = _detailed(problem, acting, own, more, listing(**more.of(listing)))
         print_parts.append(show)
     if attacked:
         believed = assumed(**against.of(assumed))
         own["observer_believes"] = None if believed is None else open_policy(problem, believed)
         own = {"traces": 0} | own | against.of(play)
-        runs = play(problem, acting, **own)
+        with working("attacking simulated runs", quiet=is_silent):
+            runs = play(problem, acting, **own)
         document["attack"] = _attack_document(runs)
         print_parts += [print, lambda: _print_attack(runs)]
     if certificate is not None:
         goal = opened.settings.get("goal", "opaque")
         aim = {"goal": goal, "hide": _to_hide(opened, pair, goal), "time_limit": proof_time_limit}
-        with reported(quiet=quiet or as_json) as progress:
+        with reported(quiet=is_silent) as progress:
             proof = certify(problem, acting, progress=progress, **aim | proving.of(certify))
         proof.save(certificate)
         document["certificate"] = _proof_document(proof, certificate)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..common.clock import Progress, ProgressOption
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
+_PATIENT_SECONDS = 2.0  # of silence: a line that comes and goes at once tells nothing
 _HEARTBEAT_SECONDS = 30.0  # a log of a night has a thousand lines; schedulers that end silent jobs wait for minutes
 
 
@@ -28,6 +29,29 @@ def reported(*, quiet: bool) -> "Iterator[ProgressOption]":
     else:
         with Log(_HEARTBEAT_SECONDS).beating(_HEARTBEAT_SECONDS) as log:
             yield log
+
+
+@contextlib.contextmanager
+def working(words: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say on a terminal what is done, and for how long, if it takes more than a moment."""
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    shown = Progress(*columns, console=Console(stderr=True), transient=True)
+    shown.add_task(words, total=None)
+    later = threading.Timer(_PATIENT_SECONDS, shown.start)
+    later.daemon = True
+    later.start()
+    try:
+        yield
+    finally:
+        later.cancel()
+        later.join()
+        shown.stop()
 
 
 class Log:

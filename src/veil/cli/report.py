@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import Further
-from .progress import QuietOption
+from .progress import QuietOption, working
 from .shared import (
     GALLERY,
     JsonOption,
@@ -121,10 +121,11 @@ def report(
     place = place if output is None else output
     check_output(place, MARKER.decode())
     curve = _curve(folder, problem, answer.solution, known, points, left(_SHARE), quiet=quiet or as_json)
-    write_report(place, problem, answer, **shown | {"frontier": curve, "time_limit": left()})
-    written = [place]
-    if figures is not None:
-        written += write_figures(figures, ending, problem, answer, frontier=curve, seed=seed)
+    with working("writing the report", quiet=quiet or as_json):
+        write_report(place, problem, answer, **shown | {"frontier": curve, "time_limit": left()})
+        written = [place]
+        if figures is not None:
+            written += write_figures(figures, ending, problem, answer, frontier=curve, seed=seed)
     _tell(written, as_json)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..common.rounding import lower_text, upper_text
 from .options import Further
+from .progress import working
 from .shared import JsonOption, argument, open_policy, open_scenario, print_facts, print_json, told_of_source
 
 PROBLEM_FILE, POLICY_FILE = "problem.bin", "policy.safetensors"
@@ -55,16 +56,17 @@ def verify(
     parts = _parts(places)
     draws = Draws(max(1e-300, 1 - drawn.get("confidence", _CONFIDENCE)), drawn.get("sequences"), drawn.get("seed"))
     certificate = Certificate.load(parts.certificate)
-    found = verify_files(certificate, parts.record, Path(parts.policy), draws=draws) if parts.has_record else None
-    problem = parts.problem(changes)
-    if problem is not None:
-        acting = _acting(problem, parts)
-        check_scenario(certificate, problem, acting)
-        found = found or check(certificate, problem, acting, **drawn)
-        if parts.result is not None:
-            check_document(parts.result, certificate, found, problem, acting)
-    elif parts.result is not None:
-        check_told(parts.result, certificate)
+    with working("checking the certificate", quiet=as_json):
+        found = verify_files(certificate, parts.record, Path(parts.policy), draws=draws) if parts.has_record else None
+        problem = parts.problem(changes)
+        if problem is not None:
+            acting = _acting(problem, parts)
+            check_scenario(certificate, problem, acting)
+            found = found or check(certificate, problem, acting, **drawn)
+            if parts.result is not None:
+                check_document(parts.result, certificate, found, problem, acting)
+        elif parts.result is not None:
+            check_told(parts.result, certificate)
     assert found is not None
     print_verified(certificate, found, parts, problem, changes, as_json=as_json)
 
