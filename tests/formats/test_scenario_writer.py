@@ -55,13 +55,6 @@ def test_odd_names_in_every_place():
         assert fingerprint(read_scenario(to_toml(problem, "a story\n\nof two")).problem) == fingerprint(problem)
 
 
-def test_a_name_that_is_no_text_is_refused():
-    model = Model(np.ones((1, 1, 1)), [0.0], [1.0], state_names=["\ud800"])
-    problem = Problem(model, Observer([[1.0]]), LastState([0]), 1)
-    with pytest.raises(InputError, match="UTF-8"):
-        to_toml(problem)
-
-
 def test_a_kind_that_is_not_registered_is_refused():
     class Other(LastState):
         kind = "other"

@@ -151,7 +151,7 @@ def measure(
     with working("measuring the policy", quiet=is_silent):
         hidden = opacity(problem, acting, **asked | {"pair": pair, "time_limit": first} | more.of(opacity))
         earned, others = expected_return(problem, acting), proven_others(problem, acting)
-        asked["time_limit"] = None if time_limit is None else clock.left
+        asked["time_limit"] = clock.rest
         pairs = pair_values(problem, acting, **asked | more.of(pair_values))
         given = shown_return_given_secret(problem, acting, pair)
     limits = gates(hidden, min_opacity, max_leakage)

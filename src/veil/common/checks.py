@@ -274,7 +274,7 @@ class Names(Sequence[str]):
             defects.add(f"{len(named)} {self.kind} names given, expected {self.size}")
         for position, name in enumerate(named):
             if not is_text(name) or not name:
-                defects.add(f"{self.kind} name {position} is {name!r}, expected a non-empty string")
+                defects.add(f"{self.kind} name {position} is {name!r}, expected a non-empty text in UTF-8")
         found = tuple(map(str, named))
         if len(set(found)) < len(found):
             twice = sorted(name for name, times in Counter(found).items() if times > 1)

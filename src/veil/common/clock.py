@@ -16,6 +16,7 @@ from .pace import Pace as Pace
 # A progress line appears after this many seconds, and is redrawn no more often than every `_REDRAW_SECONDS`.
 _PATIENT_SECONDS, _REDRAW_SECONDS = 2.0, 0.1
 _BAR_WIDTH, _LINE_WIDTH = 24, 100
+_EXPIRED = 1e-9  # seconds of a limit that is used up: a call with it says so
 
 
 class Stop(StrEnum):
@@ -112,6 +113,11 @@ class Clock:
     def left(self) -> float:
         """Seconds until the deadline, 0 after it."""
         return max(0.0, self._deadline - self._now())
+
+    @property
+    def rest(self) -> float | None:
+        """The seconds left as the limit of another call: none without a deadline, and never 0."""
+        return None if math.isinf(self.time_limit) else max(self.left, _EXPIRED)
 
     @property
     def reason(self) -> Stop | None:

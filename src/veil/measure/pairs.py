@@ -14,7 +14,6 @@ from .loss import loss
 from .result import Opacity
 
 _UNDECIDED = 2.0  # standard errors
-_EXPIRED = 1e-9  # seconds of a limit that is used up: an opacity then says so
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +107,7 @@ def pair_values(
     Budget(time_limit=math.inf if time_limit is None else time_limit)  # which checks it, also if there are no pairs
     found, clock = list[PairValue](), Clock(time_limit)
     for pair in problem.pairs:
-        limit = None if time_limit is None else max(clock.left, _EXPIRED) / (len(problem.pairs) - len(found))
+        limit = None if clock.rest is None else clock.rest / (len(problem.pairs) - len(found))
         found.append(pair_value(problem, pair, policy, method, sequences=sequences, seed=seed, time_limit=limit))
     return tuple(found)
 
@@ -133,6 +132,5 @@ def pair_value(
         return found
     # A bracket of a loss proves nothing worth having.
     how = "auto" if method == "bracket" else method if hidden.method == "exact" else "sampled"
-    limit = None if time_limit is None else clock.left
-    cost = loss(problem, policy, pair.belief, how, **asked, time_limit=limit)
+    cost = loss(problem, policy, pair.belief, how, **asked, time_limit=clock.rest)
     return replace(found, loss_bits=cost.bits, loss_std_error=cost.std_error)

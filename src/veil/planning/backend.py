@@ -23,7 +23,7 @@ PER_ENTRY = 3e-9
 """Seconds for each transition of each sequence and step of a pass (measured on one core)."""
 
 LEAST_SECONDS = 1e-3
-"""Of an evaluation, whatever it costs."""
+"""Of any evaluation."""
 
 _SPREAD_SECONDS = 0.1  # of an evaluation, from which it is worth the few milliseconds that its messages to workers take
 

@@ -167,8 +167,7 @@ def given_solution(problem: Problem, policy: Policy, *, seed: int = 0, time_limi
     earned, values = expected_return(problem, policy), constraint_values(problem, policy)
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
     hidden = opacity(problem, policy, seed=seed, time_limit=first)
-    rest = None if time_limit is None else clock.left
-    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=rest)
+    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=clock.rest)
     others = values[wanted is not None :]
     return Solution(
         policy=policy,
