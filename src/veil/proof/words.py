@@ -40,12 +40,13 @@ def bound_words(record: Record, goal: str, *, several: bool = False, beliefs: bo
 
 
 def claim_words(claim: Certificate) -> str:
-    """The claim in two sentences: bits rounded outward, returns in full."""
-    limits = [one.text for one in claim.quantities if one.bound is not None]
+    """The claim in two sentences, numbers rounded outward."""
+    given = [one for one in claim.quantities if one.bound is not None]  # rounded so that no more policies keep it
+    limits = [f"{one.name} {one.relation} {_shown(one.bound, up=one.sign > 0)}" for one in given]
     limits += [f"H({one.name}) ≥ {float(one.min)!r}" for one in claim.channels if one.min]
     limit = f" with {', '.join(limits)}" if limits else ""
-    earned, *others = claim.quantities
-    reached = " ".join([_return_words(claim, earned), *map(_constraint_words, others), *_channel_words(claim)])
+    names = ["Its return", *(one.name for one in claim.quantities[1:])]
+    reached = " ".join([*map(_quantity_words, claim.quantities, names), *_channel_words(claim)])
     if claim.goal == "transparent":
         likely = f", at most {upper_text(claim.likely_upper)} bits {CONFIDENCE}" * (claim.likely_upper < claim.upper)
         least = f"over all policies{limit} only the lower bound 0 is proven"
@@ -89,27 +90,26 @@ def _delayed_words(claim: Certificate) -> str:
     return f", over those that do not see the current observation: {upper_text(claim.delayed.upper)}{unit} (rules attached)"
 
 
-def _return_words(claim: Certificate, one: ProvenQuantity) -> str:
-    """What is claimed of the return: at least a number; less than the threshold, or how far from it where neither is."""
+def _quantity_words(one: ProvenQuantity, subject: str) -> str:
+    """What is claimed of a quantity: what it is at least or at most, that it misses its bound, or that neither is proven."""
     low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
-    drawn, bound = f" {CONFIDENCE}" * bool(one.sequences), low if one.bound is None else Fraction(one.bound)
+    drawn, falls = f" {CONFIDENCE}" * bool(one.sequences), one.sign < 0
+    worst, best = (high, low) if falls else (low, high)
     if one.met or one.bound is None:
-        return f"Its return is at least {rounded_down(max(low, bound))!r}{drawn}."
-    if high < bound:
-        return f"Its return is at most {-rounded_down(-high)!r}{drawn}, which misses the threshold."
-    off = upper_text(float(max(high - bound, bound - low)), significant=2)
-    return f"Whether it reaches the threshold is not proven: the return lies within {off} of it{drawn}."
+        worst = worst if one.bound is None else (min if falls else max)(worst, Fraction(one.bound))
+        return f"{subject} is at {'most' if falls else 'least'} {_shown(worst, up=falls)}{drawn}."
+    beyond = one.sign * (best - Fraction(one.bound))
+    if beyond < 0:
+        ends = f"{'least' if falls else 'most'} {_shown(best, up=not falls)}{drawn}"
+        return f"{subject} is at {ends}, which misses the threshold."
+    off = upper_text(float(max(beyond, high - low - beyond)), significant=2)
+    return f"Whether the {one.name} keeps its threshold is not proven: the {one.name} lies within {off} of it{drawn}."
 
 
-def _constraint_words(one: ProvenQuantity) -> str:
-    """What is claimed of the quantity of a constraint: how far inside its bound it is, or that it is not known to be."""
-    bound, drawn = one.bound or 0.0, f" {CONFIDENCE}" * bool(one.sequences)
-    low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
-    worst = max(low, Fraction(bound)) if one.sign > 0 else min(high, Fraction(bound))
-    if one.met:
-        most = rounded_down(worst) if one.sign > 0 else -rounded_down(-worst)
-        return f"{one.name} is at {'least' if one.sign > 0 else 'most'} {most!r}{drawn}."
-    return f"{one.name} is not proven to be {one.relation} {float(bound)!r}: it is {float(one.value)!r}."
+def _shown(value: float | Fraction | None, *, up: bool) -> str:
+    """A bound on a quantity in nine digits, rounded up or down."""
+    sign = -1 if up else 1
+    return (upper_text if up else lower_text)(sign * rounded_down(sign * Fraction(value or 0)), significant=9)
 
 
 def _channel_words(claim: Certificate) -> list[str]:
