@@ -16,24 +16,21 @@ def paying(size: float, horizon: int = 4) -> veil.Problem:
     return veil.Problem(model, observer, veil.LastState({1}), horizon, min_return="50%")
 
 
-@pytest.mark.parametrize("size", [1e300, 1e308])
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [*((size, r"'s1'.*larger unit") for size in (1e300, 1e308)),
+     *((size, r"'reward'.*smaller unit") for size in (1e-250, 1e-310, 5e-324))],
+)  # fmt: skip
 @pytest.mark.parametrize("where", ["rewards", "terminal"])
-def test_rewards_that_overflow_are_refused_where_they_are_given(size: float, where: str):
+def test_rewards_of_sizes_that_overflow_are_refused_where_they_are_given(size: float, words: str, where: str):
+    """Rewards themselves, or the prices of a small unit, which is only small beside a larger one."""
     paid = {"rewards": np.zeros((2, 1)), "terminal": np.zeros(2)}
     paid[where][1] = -size
-    with pytest.raises(veil.InputError, match=r"'s1'.*larger unit"):
+    with pytest.raises(veil.InputError, match=words):
         veil.Model(np.full((2, 1, 2), 0.5), paid["rewards"], [1, 0], terminal_rewards=paid["terminal"])
-
-
-@pytest.mark.parametrize("size", [1e-250, 1e-310, 5e-324])
-@pytest.mark.parametrize("where", ["rewards", "terminal"])
-def test_rewards_whose_prices_would_overflow_are_refused(size: float, where: str):
-    paid = {"rewards": np.zeros((2, 1)), "terminal": np.zeros(2)}
-    paid[where][1] = -size
-    with pytest.raises(veil.InputError, match=r"'reward'.*smaller unit"):
+    if size < 1:
+        paid[where][0] = 1.0
         veil.Model(np.full((2, 1, 2), 0.5), paid["rewards"], [1, 0], terminal_rewards=paid["terminal"])
-    paid[where][0] = 1.0  # beside a larger one it is only small
-    veil.Model(np.full((2, 1, 2), 0.5), paid["rewards"], [1, 0], terminal_rewards=paid["terminal"])
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "game"}, {"method": "primal-dual"}], ids=str)

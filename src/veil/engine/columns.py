@@ -11,7 +11,6 @@ scale of each column is folded into the next emission, which saves a pass over t
 import functools
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -24,7 +23,7 @@ from .chain import Chain, sum_by_cell
 from .each_time import Reading, pull_labels, readings
 from .hidden import Emitter
 from .sequences import Posteriors, inverse
-from .threads import cores, one_blas_thread
+from .threads import cores, in_threads, one_blas_thread
 from .written import need_clock
 
 _LANE, _LANE_NUMBERS = 64, 2**17  # sequences that travel together: at least so many, or a message of this size
@@ -62,11 +61,10 @@ class ColumnPass:
         self._shape = chain.table.shape
         lanes = np.array_split(events, self._num_lanes(len(events)))  # equal lanes, so that no thread waits for another
         self._ends = np.cumsum([len(lane) for lane in lanes])[:-1]
-        self._workers = min(len(lanes), cores())
         # With a gradient the messages of all lanes are kept at once, each lane's in proportion to its sequences.
-        share = memory_bytes / len(events) if gradient else memory_bytes / (self._workers * len(lanes[0]))
+        share = memory_bytes / len(events) if gradient else memory_bytes / (min(len(lanes), cores()) * len(lanes[0]))
         given = self._steps, self._readings
-        self._lanes = self._each(lambda lane: _Lane(*given, lane, gradient, share * len(lane), clock), lanes)
+        self._lanes = list(in_threads(lambda lane: _Lane(*given, lane, gradient, share * len(lane), clock), lanes))
         self.result = Posteriors(
             log_likelihood=np.concatenate([lane.log_likelihood for lane in self._lanes]),
             posterior=np.concatenate([lane.posterior for lane in self._lanes]),
@@ -91,22 +89,13 @@ class ColumnPass:
         for begin in range(0, len(self._lanes), sums):
             wave = slice(begin, begin + sums)
             items = list(zip(self._lanes[wave], parts[wave], slopes, strict=False))
-            for found in self._each(lambda item: item[0].pull_back(item[1], item[2]), items):
+            for found in in_threads(lambda item: item[0].pull_back(item[1], item[2]), items):
                 for time, part in found.items():
                     sum_of_lanes = labels.setdefault(time, np.zeros((hidden.num_states, part.shape[1])))
                     sum_of_lanes[reached(hidden, time)] += part
         result = sum_by_cell(hidden, functools.reduce(np.add, slopes))
         pull_labels(self._chain, labels, result)
         return result
-
-    def _each(self, work: Callable, items: list) -> list:
-        if self._workers == 1 or len(items) == 1:
-            return [work(item) for item in items]
-        pool = ThreadPoolExecutor(self._workers)
-        try:
-            return list(pool.map(work, items))
-        finally:
-            pool.shutdown(cancel_futures=True)  # after an error the lanes that wait are not started
 
 
 class _Lane:

@@ -42,9 +42,9 @@ def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments
     return limited
 
 
-def in_threads(function: Callable[[Item], Result], items: Sequence[Item], most: int | None = None) -> Iterator[Result]:
-    """`function(item)` for each item, in order, on as many threads as there are cores; at most so many."""
-    number = min(len(items), cores(), len(items) if most is None else most)
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """`function(item)` for each item, in order, on as many threads as there are cores; after an error no more are started."""
+    number = min(len(items), cores())
     if number < 2:
         yield from map(function, items)
         return

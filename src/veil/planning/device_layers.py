@@ -126,14 +126,16 @@ class DeviceLayers:
         """
         table, key, size = self.send(table).astype(np.float32), jax.random.key(draw.seed), self.layout.chunk
         chunks = -(-draw.sequences // size)
-        clock.check()
         if gradient:
+            clock.check()
             mean, slope = _sampled_gradient(self._single, self._draws, table, key, np.int32(chunks), self._setting)
             return float(mean), 0.0, slope
-        parts = [
-            _sampled_bits(self._single, self._draws, table, key, number, self._setting) for number in range(chunks)
-        ]
-        bits = np.concatenate([np.asarray(part, dtype=float) for part in parts])[: draw.sequences]
+        parts = list[np.ndarray]()
+        for number in range(chunks):
+            clock.check()
+            found = _sampled_bits(self._single, self._draws, table, key, number, self._setting)
+            parts.append(np.asarray(found, dtype=float))
+        bits = np.concatenate(parts)[: draw.sequences]
         return float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), None
 
     @cached_property

@@ -41,13 +41,9 @@ from .plan import SHARE
 from .policy_class import Space, make_space
 from .schedule import Schedule
 
-_SHARP_STARTS = (
-    16  # tables of single times that a search for a stationary policy looks at: a value of each costs little
-)
-_STARTS, _ITERATIONS = (
-    6,
-    500,
-)  # of that search, and of one that meets several constraints: both end where nothing is missed
+_SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at: a value costs little
+# Starts of that search, and iterations of it and of one that meets several constraints: both end where nothing is missed.
+_STARTS, _ITERATIONS = 6, 500
 _SWEEPS = 3  # horizons of value iteration, after which the discounted rest is a twentieth, e⁻³
 _EPS = float(np.finfo(float).eps)
 

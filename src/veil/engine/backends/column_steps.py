@@ -117,7 +117,11 @@ def reached(hidden: Hidden, time: int) -> Int[np.ndarray, " n"]:
 
 
 def reachable_sets(hidden: Hidden) -> list[Int[np.ndarray, " n"]]:
-    """The states that some policy can reach at times 0 … T; equal sets are one array."""
+    """The states that some policy can reach at times 0 … T; equal sets are one array, and found once for a chain."""
+    return memo(hidden, reachable_sets, lambda: _reachable_sets(hidden))
+
+
+def _reachable_sets(hidden: Hidden) -> list[Int[np.ndarray, " n"]]:
     kernel = _as_sparse(hidden.kernel)
     known: dict[bytes, np.ndarray] = {}
     result: list[np.ndarray] = []
