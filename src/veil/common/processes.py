@@ -1,25 +1,28 @@
 """Worker processes on this machine: each has a pipe to the process that started it, and nobody else can reach it."""
 
 import atexit
-import multiprocessing
+import io
+import multiprocessing.connection
 import os
 import pickle
 import queue
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
-from multiprocessing import spawn
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from .errors import InputError, VeilError
+from .regions import Region
 
 _THREADS: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-_REMEDY = "in a script, call it below if __name__ == '__main__':, since each worker reads the script again"
+_START = "import sys; from veil.common.processes import serve; serve(*map(int, sys.argv[1:]))"
 _WATCH_SECONDS = 0.25  # between two looks at the memory of a worker that computes
 MOST_SUBJECTS = 4  # that a worker keeps; the oldest is dropped for one more
 _KEEP, _DROP, _CALL = range(3)
@@ -36,32 +39,25 @@ class Subject:
     _numbers = count()
 
     def __init__(self, value: object):
-        self.number, self.content = next(self._numbers), _bytes(value)
+        self.number, self.packed = next(self._numbers), _packed(value)
 
 
 class Processes:
     """Processes of one thread each that answer calls.
 
-    They are started by the first calls, and end with `close` or with this process, even if it is killed. They are reached
-    through anonymous pipes only: there is no port, so no other user of the machine can send them work.
+    They are started by the first calls, or by `start`, and end with `close` or with this process, even if it is killed. They
+    are reached through anonymous pipes only: there is no port, so no other user of the machine can send them work. They do
+    not run the script that starts them.
 
     **Arguments:** `number`; `memory`: bytes that each may use, an equal share of the machine's memory by default.
-
-    **Raises:** `InputError` in a process that is itself being started, and reads the script that starts it.
     """
 
     def __init__(self, number: int, memory: int | None = None):
-        try:
-            spawn.get_preparation_data("veil-worker")
-        except RuntimeError:
-            raise InputError("workers", [f"a worker would start workers: {_REMEDY}"]) from None
         self.number, self.memory = number, memory or _machine_memory() // number
-        self._calls: queue.SimpleQueue[tuple[Future[Any], bytes, Subject | None] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Future[Any], _Packed, Subject | None] | None] = queue.SimpleQueue()
         self._closed, self._lock = False, threading.Lock()
         self._workers = [_Worker(self.memory) for _ in range(number)]
         self._threads = [threading.Thread(target=self._serve, args=(one,), daemon=True) for one in self._workers]
-        self._environment = {name: os.environ.get(name) for name in _THREADS}
-        os.environ.update(_THREADS)
         atexit.register(self.close)
         for thread in self._threads:
             thread.start()
@@ -69,12 +65,16 @@ class Processes:
     def submit(self, function: Callable[..., Any], *arguments: object, subject: Subject | None = None) -> "Future[Any]":
         """Call a function in a worker, with the subject first where one is given.
 
-        **Returns:** a future of its result. It raises what the function raises, `WorkerLost`, or `InputError` where the workers
+        **Returns:** a future of its result. It raises what the function raises, `WorkerLost`, or `InputError` if the workers
         cannot be started.
         """
         future: Future[Any] = Future()
-        self._calls.put((future, _bytes((function, arguments)), subject))
+        self._calls.put((future, _packed((function, arguments)), subject))
         return future
+
+    def start(self) -> "list[Future[Any]]":
+        """Start the processes; returns a future for each, which is done when that process can answer."""
+        return [self.submit(int) for _ in self._workers]
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""
@@ -88,22 +88,17 @@ class Processes:
             worker.kill()
         for thread in self._threads:
             thread.join()
-        for name, value in self._environment.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
     def _serve(self, worker: "_Worker") -> None:
         """Hand one call after the other to a worker."""
         while (call := self._calls.get()) is not None:
-            future, content, subject = call
+            future, packed, subject = call
             if not future.set_running_or_notify_cancel():
                 continue
             try:
                 if self._closed:
                     raise WorkerLost("the workers were ended")
-                future.set_result(worker.answer(content, subject))
+                future.set_result(worker.answer(packed, subject))
             except BaseException as error:  # whatever it is, who asked gets it
                 future.set_exception(error)
         worker.join()
@@ -116,51 +111,53 @@ class _Worker:
         self._memory = memory
         self._process: Any = None
         self._pipe: Connection | None = None
+        self._there, self._back = Region(None), Region(None)
         self._known: list[int] = []
         self._ended, self._lock = False, threading.Lock()
 
-    def answer(self, content: bytes, subject: Subject | None) -> Any:
+    def answer(self, packed: "_Packed", subject: Subject | None) -> Any:
         """The result of a call; raises what the call raised, `WorkerLost`, `InputError`."""
         pipe = self._pipe or self._start()
         try:
             if subject is not None:
                 self._send_subject(pipe, subject)
-            pipe.send((_CALL, None if subject is None else subject.number, content))
+            self._send(pipe, _CALL, None if subject is None else subject.number, packed)
             while not pipe.poll(_WATCH_SECONDS):
                 self._check_memory()
-            worked, answer = pickle.loads(pipe.recv_bytes())
+            worked, answer = _received(pipe, self._back)
         except (EOFError, OSError):
             raise WorkerLost(self._lost()) from None
         if worked:
             return answer
         raise answer
 
+    def _send(self, pipe: Connection, kind: int, number: int | None, packed: "_Packed") -> None:
+        pipe.send((kind, number))
+        _send(pipe, self._there, packed)
+
     def _send_subject(self, pipe: Connection, subject: Subject) -> None:
         if subject.number in self._known:
             return
         while len(self._known) >= MOST_SUBJECTS:
-            pipe.send((_DROP, self._known.pop(0), b""))
-        pipe.send((_KEEP, subject.number, subject.content))
+            self._send(pipe, _DROP, self._known.pop(0), _packed(None))
+        self._send(pipe, _KEEP, subject.number, subject.packed)
+        pipe.recv()  # it was copied
         self._known.append(subject.number)
 
     def _start(self) -> Connection:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
+        ours, theirs = multiprocessing.connection.Pipe()
         with self._lock:
             if self._ended:
                 raise WorkerLost("the workers were ended")
-            process = context.Process(target=_work, args=(theirs,), name="veil-worker")
-            process.start()
-            self._process, self._pipe, self._known = process, ours, []
+            self._there, self._back = Region.new(), Region.new()
+            self._process, self._pipe, self._known = _started(theirs, self._there, self._back), ours, []
         theirs.close()
         try:
             ours.recv_bytes()  # it is ready
         except (EOFError, OSError):
             process, reason = self._process, self._lost()
-            if (process.exitcode or 0) > 0:
-                raise InputError(
-                    "workers", [f"the workers did not start (status {process.exitcode}): {_REMEDY}"]
-                ) from None
+            if (process.returncode or 0) > 0:
+                raise InputError("workers", [f"the workers did not start (status {process.returncode})"]) from None
             raise WorkerLost(reason) from None
         return ours
 
@@ -179,8 +176,11 @@ class _Worker:
         if process is None or pipe is None:
             return "the workers were ended"
         pipe.close()
-        process.join()
-        return f"its worker ended before the run did, with status {process.exitcode}: out of memory, or killed"
+        self._there.close()
+        self._back.close()
+        process.stdin.close()
+        process.wait()
+        return f"its worker ended before the run did, with status {process.returncode}: out of memory, or killed"
 
     def kill(self) -> None:
         """End the process; it is not started again."""
@@ -195,49 +195,98 @@ class _Worker:
             self._lost()
 
 
-def _work(pipe: Connection) -> None:
+def _started(pipe: Connection, *regions: Region) -> "subprocess.Popen[Any]":
+    """A worker that has the other end of a pipe, finds the same modules, and runs no script of the user."""
+    handles, given = [pipe.fileno(), *(one.handle for one in regions if one.handle is not None)], dict[str, Any]()
+    if sys.platform == "win32":
+        os.set_handle_inheritable(handles[0], True)
+        given["startupinfo"] = subprocess.STARTUPINFO(lpAttributeList={"handle_list": handles})
+    else:
+        given["pass_fds"] = handles
+    path = os.pathsep.join(one or os.getcwd() for one in sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _START, *map(str, handles)],
+        env=os.environ | _THREADS | {"PYTHONPATH": path},
+        stdin=subprocess.PIPE,  # closed with this process, by which the worker notices its end
+        start_new_session=True,  # Ctrl-C in the terminal is for this process, which ends the worker
+        **given,
+    )
+
+
+def serve(handle: int, there: int | None = None, back: int | None = None) -> None:
     """A worker: answer calls until the pipe is closed."""
-    with suppress(OSError, AttributeError):
-        os.setsid()  # Ctrl-C in the terminal is for the process that started this one, which ends it
+    kind: Any = Connection if os.name == "posix" else multiprocessing.connection.PipeConnection  # pyright: ignore
+    pipe: Connection = kind(handle)
+    asked, answered = Region(there), Region(back)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     subjects: dict[int, Any] = {}
     try:
         pipe.send_bytes(b"ready")
         while True:
-            kind, number, content = pipe.recv()
+            kind, number = pipe.recv()
+            if kind == _CALL:
+                content, written = pipe.recv()
+                first = [] if number is None else [subjects[number]]
+                _send(pipe, answered, _called(content, asked.read(written), first))
+                continue
+            value = _received(pipe, asked)
             if kind == _KEEP:
-                subjects[number] = pickle.loads(content)
-            elif kind == _DROP:
-                del subjects[number]
+                subjects[number] = value
+                pipe.send(None)
             else:
-                pipe.send_bytes(_called(content, [] if number is None else [subjects[number]]))
+                del subjects[number]
     except (EOFError, OSError):
         os._exit(0)  # who started this one is gone
 
 
-def _called(content: bytes, first: list[Any]) -> bytes:
-    """What a call returns or raises, as bytes."""
+def _called(content: bytes, arrays: list[Any], first: list[Any]) -> "_Packed":
+    """What a call returns or raises."""
     try:
-        function, arguments = pickle.loads(content)
-        return _bytes((True, function(*first, *arguments)))
+        function, arguments = pickle.loads(content, buffers=arrays)
+        return _packed((True, function(*first, *arguments)))
     except Exception as error:
         try:
-            found = pickle.dumps((False, error))
-            pickle.loads(found)
+            found = _packed((False, error))
+            pickle.loads(found[0], buffers=found[1])
         except Exception:  # an error that cannot travel: its words do
             plain = (
                 VeilError(str(error))
                 if isinstance(error, VeilError)
                 else RuntimeError(f"{type(error).__name__}: {error}")
             )
-            found = pickle.dumps((False, plain))
+            found = _packed((False, plain))
         return found
 
 
-def _bytes(value: object) -> bytes:
-    """A value as bytes, also with functions that were made inside others; raises `InputError` where that is not possible."""
+_Packed = tuple[bytes, list[pickle.PickleBuffer]]
+"""A value as bytes, without its arrays, and these."""
+
+
+def _send(pipe: Connection, region: Region, packed: _Packed) -> None:
+    pipe.send((packed[0], region.write(packed[1])))
+
+
+def _received(pipe: Connection, region: Region) -> Any:
+    """The value that the other side has sent."""
+    content, written = pipe.recv()
+    return pickle.loads(content, buffers=region.read(written))
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses functions and classes of the script that runs, which workers do not read."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, type | FunctionType) and value.__module__ == "__main__":
+            raise pickle.PicklingError(f"{value.__qualname__} is defined in the script")
+        return NotImplemented
+
+
+def _packed(value: object) -> _Packed:
+    """A value on its way, also with functions of the script or inside others; raises `InputError` if that is not possible."""
+    content, arrays = io.BytesIO(), list[pickle.PickleBuffer]()
     try:
-        return pickle.dumps(value)
+        _Pickler(content, pickle.HIGHEST_PROTOCOL, buffer_callback=arrays.append).dump(value)
+        return content.getvalue(), arrays
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         try:
             import cloudpickle
@@ -245,13 +294,15 @@ def _bytes(value: object) -> bytes:
             remedy = "pip install 'veil[cluster]', or give workers=1"
             words = f"sharing this work among processes needs cloudpickle, which is not installed ({error}): {remedy}"
             raise InputError("workers", [words]) from None
-        return cloudpickle.dumps(value)
+        try:
+            return cloudpickle.dumps(value), []
+        except Exception as error:  # whatever an object of the user raises
+            words = f"this work cannot be shared among processes ({error}): give workers=1"
+            raise InputError("workers", [words]) from None
 
 
 def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
+    os.read(0, 1)  # returns when the other end is closed
     os._exit(1)
 
 

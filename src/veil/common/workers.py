@@ -1,10 +1,16 @@
 """Work spread over processes of this machine or the workers of a Dask cluster, in the same order for any number of them."""
 
+import functools
+import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 from .clock import UNLIMITED, Clock, OutOfTime, Stop
 from .errors import InputError
@@ -20,22 +26,40 @@ S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 
+AUTO = "auto"
 CONNECT_SECONDS = 10.0
-_AHEAD = 2  # shares handed to each worker: one to do, one that waits there
+_AUTO_SECONDS = 1.0  # of work, after which processes are started by themselves: about what starting one takes
+_AHEAD = 2  # shares handed to each worker of a cluster: one to do, one that waits there
 _ATTEMPTS = 5  # at a share whose worker is lost
 _REMEDY = "give each of them more memory, or use fewer workers"
+_HANDED_SECONDS = 2e-4  # in which a thread sends a share off before this one goes on, which would hold it up for longer
+_END: Any = object()  # of items
 _WAIT_SECONDS = 0.5  # between two looks at the clock while workers compute
 
 
+@functools.cache
+def blas() -> ThreadpoolController:
+    """The threads of linear algebra in this process."""
+    return ThreadpoolController()
+
+
+def cores() -> int:
+    """Threads or processes that are worth starting: as many as the machine has cores, or fewer if OMP_NUM_THREADS says so."""
+    number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(number, int(asked)) if asked.isdecimal() and int(asked) else number
+
+
 class Team:
-    """Who shares work: this process alone, processes on this machine, or the workers of a Dask cluster.
+    """Who shares work: this process, alone or with others on this machine, or the workers of a Dask cluster.
 
-    Shares are handed out and come back in order, and what a share is does not depend on who computes it: results are the same
-    for every team. Processes are started by the first work that is handed out, and end with the context.
+    Results come in the order of the items, and what a share is does not depend on who computes it: they are the same for every
+    team. Processes are started by the first work that is handed out, and end with the context.
 
-    **Arguments:** `workers`: 1 for this process, the number of processes, or the address of a Dask scheduler.
+    **Arguments:** `workers`: how many processes compute, this one among them; the address of a Dask scheduler; or `"auto"`: as
+    many processes as the machine has cores, once the team is a second old, and this one alone if they cannot be used.
 
-    **Raises:** `InputError` where it is none of these.
+    **Raises:** `InputError` if it is none of these.
     """
 
     def __init__(self, workers: int | str = 1):
@@ -43,54 +67,93 @@ class Team:
             workers = int(workers)
         if not is_team(workers):
             raise InputError("workers", [f"workers is {workers!r}, expected {EXPECTED}"])
-        self._workers, self._closing = workers, ExitStack()
+        self._is_auto, self._workers = workers == AUTO, cores() if workers == AUTO else workers
+        self._begun, self._closing = time.monotonic(), ExitStack()
+        self._lock, self._here = threading.RLock(), threading.Lock()  # of what is known; held by who computes here
         self._backend: _Backend | None = None
         self._known: dict[int, tuple[object, Any]] = {}
 
     @property
     def alone(self) -> bool:
         """Whether all is done by this process."""
-        return self._workers == 1
+        return self._workers == 1 or (self._is_auto and time.monotonic() < self._begun + _AUTO_SECONDS)
 
     def shares(
         self, work: Callable[[S, I, Clock], R], subject: S, items: Iterable[I], clock: Clock = UNLIMITED
     ) -> Iterator[R]:
-        """`work(subject, item, clock)` for each item, in order.
+        """`work(subject, item, clock)` for each item, in order; several threads may ask at the same time.
 
         The subject travels once to each worker, and stays there for the next call about it. The items may be endless: no
         more are taken than keep the workers busy. A share whose worker is lost is computed again by another one.
 
-        **Raises:** `OutOfTime` where the clock says so; `InputError` where the workers are not there, or are lost.
+        **Raises:** `OutOfTime` if the clock says so; `InputError` if the workers are not there, or are lost.
         """
-        if self.alone:
+        reached = None if self.alone else self._reached(subject)
+        if reached is None:
             for item in items:
                 yield work(subject, item, clock)
             return
-        backend = self._connected()
+        backend, known = reached
+        pending, remaining = deque[_Share | _Done](), iter(items)
+        following = next(remaining, _END)
         with backend.guarded():
-            known = self._sent(backend, subject)
-            pending: deque[_Share] = deque()
-            remaining = iter(items)
             try:
-                while True:
-                    while len(pending) < _AHEAD * backend.threads() and (item := next(remaining, None)) is not None:
-                        pending.append(_Share(backend, work, known, item, clock))
-                    if not pending:
-                        return
-                    yield pending[0].result(clock)
-                    pending.popleft()
+                while pending or following is not _END:
+                    full = not backend.has_room(len(pending))
+                    waits = bool(pending) and (pending[0].is_done or (full and not backend.helps))
+                    if waits or following is _END:
+                        yield self._result(pending.popleft(), work, subject, clock)
+                        continue
+                    item, following = following, next(remaining, _END)
+                    # A single share is not worth its messages, unless another thread computes here.
+                    single = following is _END and not self._here.locked()
+                    share = (
+                        None if backend.helps and (full or single) else self._handed(backend, work, known, item, clock)
+                    )
+                    if share is None:
+                        with self._here:
+                            share = _Done(item, work(subject, item, clock))
+                    pending.append(share)
             finally:
                 with suppress(OSError, TimeoutError):
                     for share in pending:
-                        share.future.cancel()
+                        share.cancel()
 
-    def _connected(self) -> "_Backend":
-        if self._backend is None:
-            given = self._workers
-            self._backend = (
-                _Cluster(given, self._closing) if isinstance(given, str) else _Local(int(given), self._closing)
-            )
-        return self._backend
+    def _handed(self, backend: "_Backend", *given: Any) -> "_Share | None":
+        """A share that was handed out; None if that is not possible, and nobody asked for it."""
+        try:
+            return _Share(backend, *given)
+        except InputError:
+            if not self._is_auto:
+                raise
+            self._workers = 1
+            return None
+
+    def _result(self, share: "_Share | _Done", work: Callable[[S, Any, Clock], R], subject: S, clock: Clock) -> R:
+        try:
+            return share.result(clock)
+        except (InputError, *share.lost):
+            if not self._is_auto:
+                raise
+            self._workers = 1
+            return work(subject, share.item, clock)
+
+    def _reached(self, subject: object) -> "tuple[_Backend, Any] | None":
+        """Who computes, and what stands for the subject there; None if nobody can be asked by themselves."""
+        with self._lock:
+            try:
+                if self._backend is None:
+                    given = self._workers
+                    made = (
+                        _Cluster(given, self._closing) if isinstance(given, str) else _Local(int(given), self._closing)
+                    )
+                    self._backend = made
+                return self._backend, self._sent(self._backend, subject)
+            except InputError:
+                if not self._is_auto:
+                    raise
+                self._workers = 1
+                return None
 
     def _sent(self, backend: "_Backend", subject: object) -> Any:
         """What stands for the subject in shares."""
@@ -116,8 +179,8 @@ class Team:
 
 
 Workers = int | str | Team
-"""What `workers=` takes: a number of processes, the address of a Dask scheduler, or inside the package a team."""
-EXPECTED = "a whole number, 1 or more, or the address of a Dask scheduler"
+"""What `workers=` takes: `"auto"`, a number of processes, the address of a Dask scheduler, or inside the package a team."""
+EXPECTED = "'auto', a whole number, 1 or more, or the address of a Dask scheduler"
 
 
 def is_team(workers: object) -> bool:
@@ -145,12 +208,13 @@ def team_of(workers: Workers) -> Iterator[Team]:
 
 
 class _Backend(Protocol):
-    """Who computes shares: `lost` are the errors after which a share is computed again."""
+    """Who computes shares: `lost` are the errors after which a share is computed again; `helps`: whether this process too."""
 
     lost: tuple[type[BaseException], ...]
+    helps: bool
 
-    def threads(self) -> int:
-        """How many shares are computed at a time."""
+    def has_room(self, pending: int) -> bool:
+        """Whether one more share would be computed at once, or wait for little, beside so many of the same call."""
         ...
 
     def send(self, subject: object) -> Any:
@@ -167,24 +231,32 @@ class _Backend(Protocol):
 
 
 class _Local:
-    """Processes on this machine."""
+    """This process and others on this machine, which have shares once they have started."""
+
+    helps = True
 
     def __init__(self, workers: int, closing: ExitStack):
         from . import processes
 
         self._subject = processes.Subject
         self.lost: tuple[type[BaseException], ...] = (processes.WorkerLost,)
-        self._processes = processes.Processes(workers)
+        self._processes = processes.Processes(workers - 1)
         closing.callback(self._processes.close)
+        self._starting = self._processes.start()
+        self._busy: set[Future[Any]] = set()
 
-    def threads(self) -> int:
-        return self._processes.number
+    def has_room(self, pending: int) -> bool:
+        return len(self._busy) < sum(one.done() for one in self._starting)
 
     def send(self, subject: object) -> "Subject":
         return self._subject(subject)
 
     def submit(self, work: Callable[..., Any], known: "Subject", item: object, seconds: float) -> "Future[Any]":
-        return self._processes.submit(_timed, work, item, seconds, subject=known)
+        future = self._processes.submit(_timed, work, item, seconds, subject=known)
+        self._busy.add(future)
+        future.add_done_callback(self._busy.discard)
+        time.sleep(_HANDED_SECONDS)
+        return future
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -199,13 +271,15 @@ class _Local:
 class _Cluster:
     """The workers of a Dask cluster."""
 
+    helps = False
+
     def __init__(self, address: str, closing: ExitStack):
         self._distributed, self._address = _distributed(), address
         self.lost: tuple[type[BaseException], ...] = (self._distributed.KilledWorker,)
         self._client: Any = connected(address, closing)
 
-    def threads(self) -> int:
-        return max(1, sum(self._client.nthreads().values()))
+    def has_room(self, pending: int) -> bool:
+        return pending < _AHEAD * max(1, sum(self._client.nthreads().values()))
 
     def send(self, subject: object) -> Any:
         return self._client.scatter(subject, broadcast=True, hash=False)
@@ -223,28 +297,53 @@ class _Cluster:
             raise InputError("workers", [f"{self._address} was lost: {str(error) or type(error).__name__}"]) from None
 
 
+class _Done:
+    """A share that was computed here."""
+
+    lost, is_done = (), True
+
+    def __init__(self, item: object, found: Any):
+        self.item, self._found = item, found
+
+    def result(self, clock: Clock) -> Any:
+        """What was found."""
+        return self._found
+
+    def cancel(self) -> None:
+        """Nothing is left to do."""
+
+
 class _Share:
-    """A share of some work."""
+    """A share of some work that was handed out."""
 
     def __init__(self, backend: _Backend, work: Callable[..., Any], known: Any, item: object, clock: Clock):
         self._submit = lambda: backend.submit(work, known, item, clock.left)
-        self._lost = backend.lost
-        self.future, self._attempts = self._submit(), 1
+        self.item, self.lost = item, backend.lost
+        self._future, self._attempts = self._submit(), 1
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its result, or its error, is there."""
+        return self._future.done()
+
+    def cancel(self) -> None:
+        """Do not begin it."""
+        self._future.cancel()
 
     def result(self, clock: Clock) -> Any:
         """Its result; begun again where its worker is lost. Raises `OutOfTime`."""
         while True:
             clock.check()
             try:
-                found = self.future.result(timeout=_WAIT_SECONDS)
+                found = self._future.result(timeout=_WAIT_SECONDS)
             except TimeoutError:
-                if self.future.done():
+                if self._future.done():
                     raise
                 continue
-            except self._lost:
+            except self.lost:
                 if self._attempts >= _ATTEMPTS:
                     raise
-                self.future, self._attempts = self._submit(), self._attempts + 1
+                self._future, self._attempts = self._submit(), self._attempts + 1
                 continue
             if found is None:
                 raise OutOfTime(Stop.TIME_LIMIT)
@@ -254,10 +353,8 @@ class _Share:
 
 def _timed(subject: S, work: Callable[[S, I, Clock], R], item: I, seconds: float) -> tuple[R] | None:
     """A share of the work on a worker; None where the time was over."""
-    from threadpoolctl import threadpool_limits
-
     try:
-        with threadpool_limits(limits=1, user_api="blas"):
+        with blas().limit(limits=1, user_api="blas"):
             return (work(subject, item, Clock(seconds)),)
     except OutOfTime:
         return None

@@ -3,28 +3,15 @@ use it costs much.
 """
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from threadpoolctl import ThreadpoolController
+from ..common.workers import blas, cores
 
 Arguments = ParamSpec("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-@functools.cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def cores() -> int:
-    """Threads that are worth starting: as many as the machine has cores, or fewer where OMP_NUM_THREADS says so."""
-    number = os.cpu_count() or 1
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(number, int(asked)) if asked.isdecimal() and int(asked) else number
 
 
 def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -36,7 +23,7 @@ def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments
 
     @functools.wraps(function)
     def limited(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-        with _controller().limit(limits=1, user_api="blas"):
+        with blas().limit(limits=1, user_api="blas"):
             return function(*arguments, **named)
 
     return limited
@@ -49,5 +36,5 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Ite
         yield from map(function, items)
         return
     # Around all of them: a thread that puts the setting back would change it for the others.
-    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(number) as pool:
+    with blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(number) as pool:
         yield from pool.map(function, items)

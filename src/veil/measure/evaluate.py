@@ -37,7 +37,7 @@ def opacity(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float | None = None,
     merge_tolerance: float = 0.0,
-    workers: Workers = 1,
+    workers: Workers = "auto",
 ) -> Opacity:
     """How many bits of the secret stay hidden: `H(Z|Y)` under a policy that the observer knows.
 
@@ -53,9 +53,9 @@ def opacity(
     - `memory_bytes`: for messages, 2 GiB by default. `time_limit`: seconds; 300 for exact, 60 for a bracket, 20 for auto.
     - `merge_tolerance`: exact only; above 0, histories that leave the observer the same belief to this tolerance are
       merged, and the result is a bracket that bounds the effect.
-    - `workers`: processes that share the sequences of a sample and the two ends of a bracket, or the address of a Dask
-      scheduler; the result is the same for any number, unless the time limit decides it. Needs the extra `veil[cluster]`,
-      and in a script a call below `if __name__ == "__main__":`.
+    - `workers`: processes that share the sequences of a sample and the two ends of a bracket, by default as many as there
+      are cores once the work takes a second; or the address of a Dask scheduler, which needs the extra `veil[cluster]`. The
+      result is the same for any number, unless the time limit decides it.
 
     **Returns:** an `Opacity`.
 
@@ -82,7 +82,7 @@ def opacity_gradient(
     time_limit: float | None = None,
     merge_tolerance: float = 0.0,
     memory: Memory | None = None,
-    workers: Workers = 1,
+    workers: Workers = "auto",
 ) -> tuple[Opacity, Float[np.ndarray, "*T C A"]]:
     """The opacity of a policy and its gradient in the logits of its table, by the adjoint recursion.
 

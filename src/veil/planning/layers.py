@@ -21,15 +21,17 @@ from ..engine.hidden import Hidden, observed
 from ..engine.sampling import Emissions, RowDraws
 from ..engine.sequences import Posteriors
 from ..engine.strings import StringPass
-from .backend import Draw
+from .backend import PER_ENTRY, Draw
 
 Measure = Callable[[Posteriors, Int[np.ndarray, "k T+1"]], tuple[np.ndarray, Float[np.ndarray, "k Z"]]]
 """From what a pass finds along sequences, and these: some numbers for each of them, and the cotangents of a gradient."""
 
-# Of messages kept for the adjoint: sequences are worked on in parts of a quarter of it, so that several workers can share them.
+# Of messages kept for the adjoint, a quarter of it for the sequences that are worked on at a time; and of what workers know.
 _MESSAGE_BYTES = 2**30
-# Sequences of a part at least: 1,024 take 0.75 to 0.79 of the time in such parts as they take at once (floors, maps; one core).
+# Sequences that are worked on at a time: 1,024 take 0.75 to 0.79 of the time in such parts as they take at once (one core).
 _PART = 128
+_SHARES = 8  # of an evaluation at most: each has the table in its message, and the answer the gradient
+_PER_BYTE = 2e-9  # seconds of a message (measured: 1.5 ms for each megabyte)
 
 
 class Layers:
@@ -68,6 +70,11 @@ class Layers:
     def num_entries(self) -> int:
         """Transitions between them."""
         return sum(len(pattern.row) for pattern in patterns(self._observed))
+
+    @property
+    def room(self) -> int:
+        """Sequences whose messages may be kept at a time."""
+        return max(2, _MESSAGE_BYTES // 4 // (8 * (self.num_places + 6 * max(self._sizes))))
 
     def steps(self, table: Float[np.ndarray, "T C A"], hidden: Hidden | None = None) -> ColumnSteps:
         """The transitions under a table; those of the newest are kept, since it is evaluated in several ways."""
@@ -143,12 +150,15 @@ class Layers:
     def _along(
         self, table: np.ndarray, events: np.ndarray, measure: Measure, clock: Clock, team: Team, *, gradient: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Sequences are worked on in parts that fit the memory and that a team shares; parts do not depend on the team."""
-        room = max(2, _MESSAGE_BYTES // 4 // (8 * (self.num_places + 6 * max(self._sizes))))
-        parts = np.array_split(events, max(-(-len(events) // room), len(events) // _PART))
-        items = [(table, part, measure, len(part) / len(events), gradient) for part in parts]
+        """The sequences in shares, which do not depend on the team; a team has them if that is worth its messages."""
+        number = min(_SHARES, max(len(events) // _PART, 1 + (len(events) >= _PART)))
+        items = [
+            (table, share, measure, len(share) / len(events), gradient) for share in np.array_split(events, number)
+        ]
+        seconds, size = PER_ENTRY * self.num_entries * len(events) / number, table.nbytes * (1 + gradient)
+        worth = seconds > _PER_BYTE * size and self.num_entries * (table.shape[-1] + 3) * 8 <= _MESSAGE_BYTES
         values, total = list[np.ndarray](), None
-        for found, slope in (team if len(items) > 1 else ALONE).shares(_along_part, self, items, clock):
+        for found, slope in (team if worth else ALONE).shares(_along_share, self, items, clock):
             values.append(found)
             total = slope if total is None else total + slope
         return np.concatenate(values), total
@@ -259,14 +269,20 @@ def _posterior(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.nd
     return found.posterior, found.posterior
 
 
-def _along_part(
+def _along_share(
     layers: Layers, item: tuple[np.ndarray, np.ndarray, Measure, float, bool], clock: Clock
 ) -> tuple[np.ndarray, Any]:
-    """What is found for a part, and what it adds to the gradient."""
+    """What is found for some sequences, and what they add to the gradient, in parts that fit the memory."""
     table, events, measure, share, gradient = item
-    run = layers.passed(table, events, clock, gradient=gradient)
-    found, cotangent = measure(run.result, events)
-    return found, run.pull_back(cotangent * share) if gradient else None
+    values, total = list[np.ndarray](), None
+    for part in np.array_split(events, max(-(-len(events) // layers.room), len(events) // _PART)):
+        run = layers.passed(table, part, clock, gradient=gradient)
+        found, cotangent = measure(run.result, part)
+        values.append(found)
+        if gradient:
+            slope = run.pull_back(cotangent * (share * len(part) / len(events)))
+            total = slope if total is None else total + slope
+    return np.concatenate(values), total
 
 
 def _row(table: np.ndarray, time: int) -> int:

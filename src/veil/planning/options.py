@@ -121,15 +121,15 @@ class SearchOptions:
     workers: Annotated[
         "Workers",
         About(
-            "Number of processes that share the work, or the address of a Dask scheduler; the answer does not depend"
-            " on it.",
+            "Number of processes that share the work, auto for as many as there are cores once it takes a second, or the"
+            " address of a Dask scheduler; the answer does not depend on it.",
             in_file=False,
             in_identity=False,
             accepts=_is_team,
-            expected="a whole number, 1 or more, or the address of a Dask scheduler",
+            expected="'auto', a whole number, 1 or more, or the address of a Dask scheduler",
             methods=_SEARCHES,
         ),
-    ] = 1
+    ] = "auto"
     progress: Annotated["ProgressOption", PROGRESS] = None
 
 
