@@ -4,7 +4,8 @@ The passes are those of `engine.columns`; what depends on no policy is made once
 are reachable at each time, the pattern of the transitions between them and the tables to draw from.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,8 +122,10 @@ class Layers:
         gradient: bool,
     ) -> tuple[float, float, Float[np.ndarray, "T C A"] | None]:
         """The mean of a measure over drawn sequences, its standard error, and with `gradient` the gradient of the mean."""
-        events = self.draw(table, draw.sequences, np.random.default_rng(draw.seed))
-        values, found = self._along(table, events, measure, clock, team, gradient=gradient)
+        number = _num_shares(draw.sequences)
+        sizes = [len(share) for share in np.array_split(np.empty(draw.sequences), number)]
+        given = [_Drawn(size, (draw.seed, place)) for place, size in enumerate(sizes)]
+        values, found = self._along(table, given, measure, clock, team, gradient=gradient)
         return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5), found
 
     def measured(
@@ -134,7 +137,8 @@ class Layers:
         team: Team = ALONE,
     ) -> Float[np.ndarray, "k *shape"]:
         """What a measure finds for each sequence."""
-        return self._along(table, events, measure, clock, team, gradient=False)[0]
+        given = np.array_split(events, _num_shares(len(events)))
+        return self._along(table, given, measure, clock, team, gradient=False)[0]
 
     def gradient(
         self, table: Float[np.ndarray, "T C A"], events: Int[np.ndarray, "k T+1"], measure: Measure
@@ -143,19 +147,25 @@ class Layers:
 
         A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest.
         """
-        values, found = self._along(table, events, measure, UNLIMITED, ALONE, gradient=True)
+        given = np.array_split(events, _num_shares(len(events)))
+        values, found = self._along(table, given, measure, UNLIMITED, ALONE, gradient=True)
         assert found is not None
         return values, found
 
     def _along(
-        self, table: np.ndarray, events: np.ndarray, measure: Measure, clock: Clock, team: Team, *, gradient: bool
+        self,
+        table: np.ndarray,
+        given: "Sequence[_Drawn | np.ndarray]",
+        measure: Measure,
+        clock: Clock,
+        team: Team,
+        *,
+        gradient: bool,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The sequences in shares, which do not depend on the team; a team has them if that is worth its messages."""
-        number = min(_SHARES, max(len(events) // _PART, 1 + (len(events) >= _PART)))
-        items = [
-            (table, share, measure, len(share) / len(events), gradient) for share in np.array_split(events, number)
-        ]
-        seconds, size = PER_ENTRY * self.num_entries * len(events) / number, table.nbytes * (1 + gradient)
+        """What is found along shares of sequences; a team has them if that is worth its messages."""
+        count = sum(map(len, given))
+        items = [(table, share, measure, len(share) / count, gradient) for share in given]
+        seconds, size = PER_ENTRY * self.num_entries * count / len(given), table.nbytes * (1 + gradient)
         worth = seconds > _PER_BYTE * size and self.num_entries * (table.shape[-1] + 3) * 8 <= _MESSAGE_BYTES
         values, total = list[np.ndarray](), None
         for found, slope in (team if worth else ALONE).shares(_along_share, self, items, clock):
@@ -269,11 +279,29 @@ def _posterior(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.nd
     return found.posterior, found.posterior
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """Sequences that who works on them draws: how many, and the seed of their stream."""
+
+    size: int
+    seed: tuple[int, int]
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def _num_shares(sequences: int) -> int:
+    """In how many shares sequences are worked on, whoever does it: two of 64, or more of 128 and more."""
+    return min(_SHARES, max(sequences // _PART, 1 + (sequences >= _PART)))
+
+
 def _along_share(
-    layers: Layers, item: tuple[np.ndarray, np.ndarray, Measure, float, bool], clock: Clock
+    layers: Layers, item: "tuple[np.ndarray, _Drawn | np.ndarray, Measure, float, bool]", clock: Clock
 ) -> tuple[np.ndarray, Any]:
     """What is found for some sequences, and what they add to the gradient, in parts that fit the memory."""
-    table, events, measure, share, gradient = item
+    table, given, measure, share, gradient = item
+    drawn = isinstance(given, _Drawn)
+    events = layers.draw(table, given.size, np.random.default_rng(given.seed)) if drawn else given
     values, total = list[np.ndarray](), None
     for part in np.array_split(events, max(-(-len(events) // layers.room), len(events) // _PART)):
         run = layers.passed(table, part, clock, gradient=gradient)
