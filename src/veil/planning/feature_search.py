@@ -27,7 +27,6 @@ from .channels import Asked, make_backend
 from .closing import Bits, num_closing_sequences, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
-from .on_samples import MOST_BATCH
 from .options import SolveOptions
 from .parameters import Parameters, TableParameters
 from .policy_class import make_space
@@ -184,9 +183,7 @@ def _trained(
 
     def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> Ascent:
         schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)
-        return Ascent(
-            objective, parameters, [goal], [goal], schedule, options, first_batch_of(objective, MOST_BATCH // 2)
-        )
+        return Ascent(objective, parameters, [goal], [goal], schedule, options, first_batch_of(objective))
 
     method, state, status = run(make, objective, safe, options)
     if state is None:

@@ -15,7 +15,7 @@ from .channels import make_channels
 from .device_layout import chosen_layout
 from .methods import check_options
 from .objective import Objective, make_objective
-from .on_samples import FIRST_CHECK, MOST_BATCH
+from .on_samples import FIRST_CHECK
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
 from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples, step_seconds
@@ -157,7 +157,7 @@ def _is_worth_it(objective: Objective, options: SolveOptions) -> bool:
     """Whether a smaller class can be searched in its time: on samples, up to the first check of what it has found."""
     if options.time_limit is None or not objective.is_sampled or objective.space.on_device is not None:
         return True
-    batch = first_batch_of(objective, MOST_BATCH // 2)
+    batch = first_batch_of(objective)
     return FIRST_CHECK * step_seconds(objective, batch) <= options.time_limit
 
 
@@ -165,7 +165,7 @@ def _of_class(objective: Objective, options: SolveOptions, *, is_given: bool) ->
     """`is_given`: whether it begins from a policy beside its own starts."""
     space, limit = objective.space, math.inf if options.time_limit is None else options.time_limit
     if objective.is_sampled:
-        batch = first_batch_of(objective, MOST_BATCH // 2)
+        batch = first_batch_of(objective)
         starts, schedule = planned_samples(objective, options, batch, limit, num_given=int(is_given))
         optimiser = "Adam on fresh samples, averaged"
     else:

@@ -15,7 +15,6 @@ from .iteration import Iteration
 from .methods import options_of
 from .mixing import apart, best_mixture, coin_of, parts_of
 from .objective import Objective
-from .on_samples import MOST_BATCH
 from .options import Goal, SolveOptions
 from .options import Objective as Quantity
 from .parameters import TableParameters
@@ -48,10 +47,7 @@ def _on_samples(
         from .device_parameters import on_device  # imports JAX
 
         return on_device(objective, safe, options, given)
-    batch, limit = (
-        first_batch_of(objective, MOST_BATCH // 2),
-        math.inf if options.time_limit is None else options.time_limit,
-    )
+    batch, limit = first_batch_of(objective), math.inf if options.time_limit is None else options.time_limit
     most, _ = planned_samples(objective, options, batch, limit, num_given=len(given))
     starts = sampled_starts(objective, safe, replace(options, starts=most), given)
     starts, known = _with_mixture(objective, options, starts, [safe, *given])
