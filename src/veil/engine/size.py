@@ -5,6 +5,7 @@ counted together, so the count is exact and costs as much as there are different
 """
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
@@ -92,10 +93,8 @@ def _count(supports: Supports, ahead: list[float]) -> TreeSize:
     # Messages of either side at each time; a side that has passed the secret's time has one for each of its values.
     before = {time: count * (values if time > split else 1) for time, count in enumerate(ahead)}
     after = {horizon - back: count * (values if horizon - back <= split else 1) for back, count in enumerate(behind)}
-    cost = {
-        meet: sum(n for time, n in before.items() if time <= meet) + sum(n for time, n in after.items() if time >= meet)
-        for meet in before.keys() & after.keys()
-    }
+    until, since = (dict(zip(side, accumulate(side.values()), strict=True)) for side in (before, after))
+    cost = {meet: until[meet] + since[meet] for meet in before.keys() & after.keys()}
     if not cost:  # both sides were given up before they met: far too large
         return TreeSize(ahead[-1], False, split, "prefixes", np.inf, np.inf, counting_seconds=supports.seconds)
     meet = min(cost, key=lambda time: (cost[time], time))
