@@ -24,11 +24,11 @@ SET = {"solve.iterations": 2, "solve.starts": 2, "solve.certificate": False}
 
 
 def worker_processes() -> list[psutil.Process]:
-    """The workers of this process's own cluster that are alive."""
+    """The workers of this process that are alive."""
     found: list[psutil.Process] = []
     for one in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if "spawn_main" in " ".join(one.cmdline()):  # and not the process that multiprocessing starts for itself
+            if "veil.common.processes" in " ".join(one.cmdline()):
                 found.append(one)
     return found
 
