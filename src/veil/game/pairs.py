@@ -6,11 +6,10 @@ flows and backward inductions are sparse products over them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
@@ -54,18 +53,32 @@ class Pairs:
         """How many pairs there are in all layers."""
         return sum(len(layer) for layer in self.layers)
 
-    @cached_property
+    @property
+    def span(self) -> int:
+        """How many numbers `state_of` may give."""
+        return self.hidden.num_states * self.hidden.num_values
+
+    def state_of(self, layer: Layer) -> Int[np.ndarray, " n"]:
+        """A number for (x, value of the secret once settled) of each pair of a layer of these or other nodes."""
+        return layer.x.astype(np.int64) * self.hidden.num_values + np.maximum(layer.z, 0)
+
+    def keys_of(self, layer: Layer) -> Int[np.ndarray, " n"]:
+        """A number for each pair (node, x, value once settled), in the order of pairs."""
+        return layer.node.astype(np.int64) * self.span + self.state_of(layer)
+
+    def states(self, time: int) -> Int[np.ndarray, " n"]:
+        """Those of the pairs of a time."""
+        return self.state_of(self.layers[time])
+
+    def keys(self, time: int) -> Int[np.ndarray, " n"]:
+        """Those of the pairs of a time."""
+        return self.keys_of(self.layers[time])
+
+    @property
     def leaf(self) -> Int[np.ndarray, " n"]:
         """Where each pair of the last layer lies in a table `(nodes, Z)` read row by row."""
         last = self.layers[-1]
-        return last.node.astype(np.int64) * self.hidden.label.shape[1] + last.z
-
-    @cached_property
-    def reachable(self) -> Bool[np.ndarray, "n Z"]:
-        """Which (node, value of the secret) at time T some policy makes possible."""
-        table = np.zeros(self.graph.sizes[-1] * self.hidden.label.shape[1], dtype=bool)
-        table[self.leaf] = True
-        return table.reshape(-1, self.hidden.label.shape[1])
+        return last.node.astype(np.int64) * self.hidden.num_values + last.z
 
 
 def make_pairs(

@@ -9,7 +9,6 @@ Any automaton proves a bound; whether this one is better shows when its game is 
 """
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,47 +20,26 @@ from ..engine.kernel import num_columns, num_rows
 from ..engine.moves import Moves
 from .arrivals import Arrivals, make_arrivals
 from .ascent import GameResult
-from .clusters import numbered_state
+from .clusters import Automaton
 from .pairs import DEFAULT_MEMORY, GivenGraph, Pairs, PublicGraph
-from .responses import AgentProblem, Tables
+from .responses import AgentProblem
 
 _SECONDS_A_PRODUCT = 2e-9  # of two numbers, in the products of a step: measured on one core
 _EXCLUDED = 40.0  # bits that the observer pays for what its rule excludes, here where it need not be exact
 
 
-@dataclass(frozen=True, eq=False)
-class Redirected:
-    """The memory of a redirected automaton, and `origin[t][node]`: which node of the old one had the belief of each."""
-
-    memory: GivenGraph
-    origin: tuple[Int[np.ndarray, " n"], ...]
-
-    def moved(self, old: Pairs, tables: Tables, new: AgentProblem) -> list[Float[np.ndarray, "A n"]]:
-        """The policy on the pairs of this automaton: in each node it does what it did where the node's belief was.
-
-        **Arguments:** `old`, `tables`: the policy; `new`, the agent on the pairs that were made of the memory.
-        """
-        result = []
-        for time, (table, even) in enumerate(zip(tables, new.uniform(), strict=True)):
-            states = old.hidden.num_states * old.hidden.num_values
-            node = self.origin[time][self.memory.kept[time]][new.pairs.layers[time].node]
-            known = old.layers[time].node.astype(np.int64) * states + numbered_state(old, time)
-            wanted = node.astype(np.int64) * states + numbered_state(new.pairs, time)
-            place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            result.append(np.where(known[place] == wanted, table[:, place], even))
-        return result
-
-
 def redirected_graph(
     agent: AgentProblem, game: GameResult, clock: Clock = UNLIMITED, memory_bytes: int = DEFAULT_MEMORY
-) -> Redirected:
-    """The automaton of a game with its events redirected. **Arguments:** `agent`: without arrivals, of the pairs of the game.
+) -> Automaton:
+    """The automaton of a game with its events redirected: in each node the policy does what it did where the belief was.
+
+    **Arguments:** `agent`: of the pairs of the game, with its prices and its task.
 
     Cost: for each time the product of `(nodes · E) × N` and `N × (nodes · E)` tables; the clock is checked before each, with a
     forecast of its time. **Raises:** `TooLargeError` before tables are made that do not fit; `OutOfTime`.
     """
     pairs, arrivals = game.pairs, make_arrivals(game.pairs, clock, memory_bytes)
-    _, flows = AgentProblem(agent.problem, pairs, arrivals).flows(game.tables)
+    flows = agent.flows(game.tables)[1]
     backward, following, sizes = _Backward(agent, game), [], [pairs.graph.sizes[-1]]
     pace = Pace(clock, _SECONDS_A_PRODUCT)
     for time in range(pairs.hidden.horizon - 1, -1, -1):
@@ -73,7 +51,15 @@ def redirected_graph(
     kind = f"one of {max(sizes)} nodes, led by value"
     redirected = PublicGraph(graph.first, tuple(following[::-1]), tuple(sizes[::-1]), False, kind)
     led = [table[part.node, part.event] for table, part in zip(graph.following, arrivals, strict=True)]
-    return Redirected(GivenGraph(redirected), (np.arange(graph.sizes[0]), *led[:-1]))
+    origins = [np.arange(graph.sizes[0]), *led[:-1]]
+    return Automaton(GivenGraph(redirected), tuple(_within(pairs, time, origin) for time, origin in enumerate(origins)))
+
+
+def _within(pairs: Pairs, time: int, origin: Int[np.ndarray, " n"]) -> sp.csr_array:
+    """For each new node the pairs of the old one that had its belief."""
+    node, size = pairs.layers[time].node, len(pairs.layers[time])
+    nodes = sp.csr_array((np.ones(size), (node, np.arange(size))), shape=(pairs.graph.sizes[time], size))
+    return sp.csr_array(nodes[origin])
 
 
 def _points(pairs: Pairs, arrivals: tuple[Arrivals, ...], flows: list[np.ndarray], time: int) -> sp.csr_array:
@@ -84,7 +70,7 @@ def _points(pairs: Pairs, arrivals: tuple[Arrivals, ...], flows: list[np.ndarray
         return sp.csr_array(sp.coo_array((pairs.start, places), shape=(pairs.graph.sizes[0], len(layer))))
     part = arrivals[time - 1]
     mass = part.step.T @ flows[time - 1].ravel()
-    shape = (len(part.node), len(part.target))
+    shape = (len(part.node), len(pairs.layers[time]))
     return sp.csr_array(sp.coo_array((mass, (part.edge, part.pair)), shape=shape))
 
 
@@ -122,7 +108,7 @@ class _Backward:
         hidden, values = game.pairs.hidden, game.pairs.hidden.num_values
         self._moves = Moves.of(hidden)
         self._kept: dict[tuple[bool, bool], _StateMoves] = {}
-        costs = np.where(self.pairs.reachable, np.minimum(game.costs, _EXCLUDED), _EXCLUDED)
+        costs = np.minimum(game.rules[0].costs(), _EXCLUDED)
         if self._carried(hidden.horizon):
             paid, last = np.tile(costs, hidden.num_states), np.repeat(agent.state_values(self.multiplier), values)
         else:
@@ -168,7 +154,7 @@ class _Backward:
             spare = int(np.argmin(value.max(axis=1, initial=0.0)))
             following[:, event] = np.where(here.any(axis=0), np.argmin(value @ here, axis=0), spare)
             ahead[begin:end] = value[following[:, event]].T
-        reward = np.repeat(self.agent.state_rewards(time, self.multiplier), move.copies, axis=1)
+        reward = np.repeat(self.agent.state_rewards(time, self.multiplier) + self.agent.blocked, move.copies, axis=1)
         scores = (move.matrix @ ahead).reshape(*reward.shape, points)
         self.value = (scores + reward[:, :, None]).max(axis=0).T
         return following

@@ -9,7 +9,7 @@ rules of their own.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -30,7 +30,6 @@ from ..game.enclose import enclose
 from ..game.pairs import Pairs
 from ..game.public_graph import WrittenString
 from ..game.responses import Task
-from ..game.rule_tables import EachTable, PathTable
 from ..game.solve import solve_game
 from ..problem.apart import joinable
 from ..problem.pairs import OWN
@@ -152,7 +151,7 @@ class _Channel:
 
     def takes(self, game: GameBounds) -> bool:
         """Whether a game that was solved elsewhere is about the states of this one."""
-        return not game.best.rules and (self.checked.path is None or not self.given.observer.varies)
+        return not game.best.views and (self.checked.path is None or not self.given.observer.varies)
 
     def induction_seconds(self, nodes: int) -> float:
         """A forecast of the verifier's induction against an observer with so many nodes a layer."""
@@ -200,7 +199,7 @@ class _Search:
         asked, channels = self.asked, self.problem.channels
         names = [channels[number].name for number in (*asked.hidden, *asked.kept)]
         try:
-            if game is None or not game.best.rules:
+            if game is None or not game.best.views:
                 path = self.problem.only(names[0]).secret_table.path
                 if path is not None or len(joinable(self.problem, tuple(names))) < 2:
                     return False
@@ -314,7 +313,7 @@ def _check_ended(game: GameBounds | GameResult) -> None:
 
 
 def _joint_rules(problem: Problem, game: GameResult, kept: Mapping[int, float]) -> tuple[ObserverRule, ...]:
-    """The observers of a game of several, with weights of the hidden channels that sum to one or more, exactly."""
+    """The observers of a game of several channels, with weights of the hidden ones that sum to one or more, exactly."""
     numbers = {one.name: number for number, one in enumerate(problem.channels)}
     weights = [one.weight for one in game.rules]
     hidden = [number for number, one in enumerate(game.rules) if numbers[one.name] not in kept]
@@ -324,7 +323,7 @@ def _joint_rules(problem: Problem, game: GameResult, kept: Mapping[int, float]) 
     if len(weights) == 1:
         weights = [1.0]
     return tuple(
-        ObserverRule(one.first, one.following, one.costs + MARGIN, "the whole history", numbers[one.name], weight)
+        ObserverRule(one.first, one.following, one.costs() + MARGIN, game.graph.kind, numbers[one.name], weight)
         for one, weight in zip(game.rules, weights, strict=True)
     )
 
@@ -377,55 +376,41 @@ def _first_events(problem: CheckedProblem) -> int:
 
 def _rule_of(problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult) -> ObserverRule:
     """The observer of a game, over the whole horizon: one who stops looking stays in its node."""
-    graph = game.graph
-    missing = problem.horizon - len(graph.following)
-    following = (*graph.following, *[_loops(problem, graph.sizes[-1])] * missing)
-    more = ((), (), ())
-    if game.pairs.hidden.each is not None:
-        costs, more = _unread(problem, graph.sizes[-1]), ((), (), _each_rule(problem, game))
-    elif game.pairs.hidden.path is None:
-        costs = np.where(game.pairs.reachable, game.costs + MARGIN, np.inf)
-    else:
-        costs, more = _unread(problem, graph.sizes[-1]), (*_path_rule(problem, given, solved, game), ())
-    return ObserverRule(graph.first, following, costs, graph.kind, problem.asked[0], 1.0, *more)
-
-
-def _unread(problem: CheckedProblem, nodes: int) -> Float[np.ndarray, "n Z"]:
-    """Costs of the last values alone, where they are not what the rule is about: even odds."""
-    size = problem.labels[0].size
-    return np.full((nodes, size), log2_of_count(size) + MARGIN)
-
-
-def _each_rule(problem: CheckedProblem, game: GameResult) -> tuple[Float[np.ndarray, "n Z"], ...]:
-    """The costs of a game's rule for a secret with a value at every time; even odds at times that do not count."""
-    table = EachTable(game.pairs)
-    found = [np.full((size, table.values), log2_of_count(table.values) + MARGIN) for size in game.graph.sizes]
-    for time, key, costs in zip(table.times, table.keys, table.parts(game.costs), strict=True):
-        found[time] = np.full(found[time].shape, np.inf)
-        found[time].ravel()[key] = costs + MARGIN
-    return tuple(found)
+    (rule,) = game.rules
+    missing = problem.horizon - len(rule.following)
+    following = (*rule.following, *[_loops(problem, rule.size(-1))] * missing)
+    if problem.path is None and problem.each is None:
+        return ObserverRule(rule.first, following, rule.costs() + MARGIN, game.graph.kind, problem.asked[0])
+    unread = problem.labels[0].size  # the last values alone are not what the rule is about
+    costs = np.full((rule.size(-1), unread), log2_of_count(unread) + MARGIN)
+    found = ObserverRule(rule.first, following, costs, game.graph.kind, problem.asked[0])
+    if problem.each is not None:
+        values = problem.each.values  # even odds at times that do not count
+        each = [np.full((size, values), log2_of_count(values) + MARGIN) for size in game.graph.sizes]
+        for number, (part, _) in enumerate(rule.parts):
+            each[part.time] = rule.costs(number) + MARGIN
+        return replace(found, each=tuple(each))
+    keys, costs = zip(*_path_rule(problem, given, solved, game), strict=True)
+    return replace(found, path_keys=keys, path_costs=costs)
 
 
 def _path_rule(
     problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult
-) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """The keys and costs of a game's rule for a whole path, in the verifier's numbers of what it tells apart."""
-    hidden, table = game.pairs.hidden, PathTable(game.pairs)
-    assert problem.codes is not None
-    assert table.is_exact == problem.tells_state, "game and verifier must agree on what the events tell"
-    numbers = np.arange(table.num_codes)
-    if table.is_exact:
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The keys and costs of each part of a rule for a whole path, in the verifier's numbers of what it tells apart."""
+    (rule,), hidden = game.rules, game.pairs.hidden
+    count = rule.parts[0][0].width
+    assert game.is_exact == problem.tells_state, "game and verifier must agree on what the events tell"
+    numbers = np.arange(count)
+    if game.is_exact:
         numbers = situations(solved, hidden)
         numbers = numbers if not given.observer.varies else given_situations(given, solved)[numbers]
-    keys, costs = [], []
-    for time, (key, cost) in enumerate(zip(table.keys, table.parts(game.costs), strict=True)):
-        rest, before = np.divmod(key, table.num_codes)
-        node, after = np.divmod(rest, table.num_codes)
-        triple = np.stack([node, numbers[after] if time < problem.horizon else after, numbers[before]], axis=1)
+    for part, cost in rule.parts:
+        rest, before = np.divmod(part.key, count)
+        node, after = np.divmod(rest, count)
+        triple = np.stack([node, numbers[after] if part.arrives else after, numbers[before]], axis=1)
         order = np.lexsort(triple.T[::-1])
-        keys.append(triple[order].astype(np.int32))
-        costs.append(cost[order] + MARGIN)
-    return tuple(keys), tuple(costs)
+        yield triple[order].astype(np.int32), cost[order] + MARGIN
 
 
 def given_situations(given: Problem, unrolled: Problem) -> Int[np.ndarray, " N"]:
