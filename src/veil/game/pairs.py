@@ -4,7 +4,6 @@ On a public graph, the observation tree or an automaton, the agent's decision pr
 flows and backward inductions are sparse products over them.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,12 +73,6 @@ class Pairs:
         """Those of the pairs of a time."""
         return self.keys_of(self.layers[time])
 
-    @property
-    def leaf(self) -> Int[np.ndarray, " n"]:
-        """Where each pair of the last layer lies in a table `(nodes, Z)` read row by row."""
-        last = self.layers[-1]
-        return last.node.astype(np.int64) * self.hidden.num_values + last.z
-
 
 def make_pairs(
     hidden: Hidden,
@@ -108,7 +101,10 @@ def make_pairs(
         refuse_each_time(hidden)
     check_memory(hidden, memory)
     if isinstance(memory, FullHistory):
-        _check_tree(hidden, memory_bytes, clock)
+        size = count_tree(hidden, memory_bytes, clock)
+        if not size.exact or size.num_bytes > memory_bytes:
+            where = f"with at least {size.num_histories:.3g} histories and {size.num_pairs:.3g} pairs"
+            raise _too_large(memory.kind, where, size.num_bytes, memory_bytes)
     moves = Moves.of(hidden)
     first = memory.begin(np.asarray((hidden.root > 0).any(axis=0)))
     layer, start = _first_layer(hidden, first)
@@ -195,7 +191,13 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
     pairs = kept = need = 0.0
     histories = 1.0
     exact = True
-    for time, layer in enumerate(_layers_of_sets(hidden, clock)):
+    every = np.ones((1, hidden.num_cells, hidden.kernel.num_actions))
+    supports = Supports(Chain(hidden, every, stationary=True), clock)
+    layer = CountedSets.once(supports.first()[:, None])  # of (value once settled, x), `(n, Z|1, N)`
+    for time in range(hidden.horizon + 1):
+        if time == hidden.split_time < hidden.horizon:
+            layer = CountedSets(layer.sets & (hidden.label.T > 0), layer.counts)
+        layer = layer.united()
         sets, counts, histories = layer.sets, layer.counts, layer.total
         here = float(counts @ sets.sum(axis=(1, 2)))
         pairs += here
@@ -207,32 +209,13 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
         if need > enough or len(sets) > _MOST_SETS:
             exact = False
             break
-    return TreePairs(histories, pairs, need, exact)
-
-
-def _layers_of_sets(hidden: Hidden, clock: Clock) -> Iterator[CountedSets]:
-    """For each time the different sets of (value once settled, x), `(n, Z|1, N)`, and how many histories have each."""
-    every = np.ones((1, hidden.num_cells, hidden.kernel.num_actions))
-    supports = Supports(Chain(hidden, every, stationary=True), clock)
-    layer = CountedSets.once(supports.first()[:, None])
-    for time in range(hidden.horizon + 1):
-        if time == hidden.split_time < hidden.horizon:
-            layer = CountedSets(layer.sets & (hidden.label.T > 0), layer.counts)
-        layer = layer.united()
-        yield layer
         if time < hidden.horizon:
             layer = layer.extended(supports.ahead, time)
+    return TreePairs(histories, pairs, need, exact)
 
 
 def _move_bytes(hidden: Hidden) -> int:
     return _BYTES_A_MOVE if hidden.path is None else _BYTES_A_PATH_MOVE
-
-
-def _check_tree(hidden: Hidden, memory_bytes: int, clock: Clock) -> None:
-    size = count_tree(hidden, memory_bytes, clock)
-    if not size.exact or size.num_bytes > memory_bytes:
-        raise _too_large("the whole history", f"with at least {size.num_histories:.3g} histories and"
-                         f" {size.num_pairs:.3g} pairs", size.num_bytes, memory_bytes)  # fmt: skip
 
 
 def _too_large(kind: str, where: str, need: float, limit: float) -> TooLargeError:

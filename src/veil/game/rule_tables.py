@@ -171,7 +171,8 @@ def rule_table(pairs: Pairs) -> RuleTable:
 
 
 def _last_part(pairs: Pairs) -> Part:
-    return Part.of(pairs.hidden.horizon, pairs.leaf, pairs.hidden.num_values)
+    last, values = pairs.layers[-1], pairs.hidden.num_values
+    return Part.of(pairs.hidden.horizon, last.node.astype(np.int64) * values + last.z, values)
 
 
 def _path_table(pairs: Pairs) -> RuleTable:
