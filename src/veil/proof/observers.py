@@ -320,8 +320,6 @@ def _joint_rules(problem: Problem, game: GameResult, kept: Mapping[int, float]) 
     largest = max(hidden, key=lambda number: weights[number])
     while sum(Fraction(weights[number]) for number in hidden) < 1:
         weights[largest] = math.nextafter(weights[largest], math.inf)
-    if len(weights) == 1:
-        weights = [1.0]
     return tuple(
         ObserverRule(one.first, one.following, one.costs() + MARGIN, game.graph.kind, numbers[one.name], weight)
         for one, weight in zip(game.rules, weights, strict=True)
@@ -376,13 +374,12 @@ def _first_events(problem: CheckedProblem) -> int:
 
 def _rule_of(problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult) -> ObserverRule:
     """The observer of a game, over the whole horizon: one who stops looking stays in its node."""
-    (rule,) = game.rules
-    missing = problem.horizon - len(rule.following)
-    following = (*rule.following, *[_loops(problem, rule.size(-1))] * missing)
+    (rule,), nodes = game.rules, game.graph.sizes[-1]
+    following = (*rule.following, *[_loops(problem, nodes)] * (problem.horizon - len(rule.following)))
     if problem.path is None and problem.each is None:
         return ObserverRule(rule.first, following, rule.costs() + MARGIN, game.graph.kind, problem.asked[0])
     unread = problem.labels[0].size  # the last values alone are not what the rule is about
-    costs = np.full((rule.size(-1), unread), log2_of_count(unread) + MARGIN)
+    costs = np.full((nodes, unread), log2_of_count(unread) + MARGIN)
     found = ObserverRule(rule.first, following, costs, game.graph.kind, problem.asked[0])
     if problem.each is not None:
         values = problem.each.values  # even odds at times that do not count
