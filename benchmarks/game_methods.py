@@ -64,12 +64,12 @@ class Priced:
 def mirror_ascent(priced: Priced) -> Iterator[tuple[float, np.ndarray]]:
     """Step 1: each policy answers softly to the sum of all surprisals so far; the rule is the mean of the posteriors."""
     game = priced.game
-    outcome = game.outcome(game.soft_response(np.zeros(game.table.size), priced.price).tables)
+    outcome = game.outcome(game.soft_response(np.zeros(game.table.size), priced.price)[1])
     costs, rules = np.zeros_like(outcome.joint), np.zeros_like(outcome.joint)
     for count in range(1, 10**9):
         costs += game.table.surprisals(outcome.joint)
         rules += game.table.posteriors(outcome.joint)
-        outcome = game.outcome(game.soft_response(costs, (count + 1) * priced.price).tables)
+        outcome = game.outcome(game.soft_response(costs, (count + 1) * priced.price)[1])
         yield priced.value(outcome), rules / count
 
 
@@ -81,7 +81,7 @@ def frank_wolfe(priced: Priced) -> Iterator[tuple[float, np.ndarray]]:
     for count in range(1, 10**9):
         slope = game.table.surprisals(mixture.joint)
         rules += game.table.posteriors(mixture.joint)
-        found = game.outcome(game.soft_response(_SHARP * slope, _SHARP * priced.price).tables)
+        found = game.outcome(game.soft_response(_SHARP * slope, _SHARP * priced.price)[1])
         members.append(found)
         step = _longest(lambda s: mixture.mixed(found, s), priced, 1.0)  # noqa: B023
         weights = np.append((1 - step) * weights, step)

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .multiplier import FlowPoint, MultiplierSearch
-from .responses import AgentProblem, Outcome
+from .multiplier import MultiplierSearch
+from .responses import AgentProblem, FlowPoint, Outcome
 
 # Set by hand: they decide how fast the ascent is; what it finds is valid for any values.
 WARM_STEP = 4.0  # the first step near a known policy: in most runs the largest that was accepted at once

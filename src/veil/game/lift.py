@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..common.clock import Clock, OutOfTime
 from .averaging import WARM_STEP, Averaging
-from .multiplier import FlowPoint, MultiplierSearch
+from .multiplier import MultiplierSearch
 from .responses import AgentProblem, Outcome, Tables
 
 # Set by hand: they decide how fast L rises; what it finds is valid for any values.
@@ -42,7 +42,7 @@ def lift(
     Cost: an iteration takes one to four soft backward inductions over the arrivals, and as many passes forward.
     """
     multipliers = MultiplierSearch(agent, threshold, tables)
-    first = multipliers.feasible(FlowPoint(*agent.flows(tables)))
+    first = multipliers.feasible(agent.flows(tables))
     course = Averaging(agent, multipliers, first, step=WARM_STEP)
     best, most, rate = first, course.value(first.outcome), multiplier
     with suppress(OutOfTime):

@@ -1,34 +1,17 @@
 """The multiplier of return: at which a soft response has just the return asked for."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
-
-import numpy as np
-from jaxtyping import Float
 
 from ..common.errors import InfeasibleError
 from ..common.logs import log2_of_tables
 from ..engine.return_range import return_extremes
 from ..problem.return_rounding import return_rounding
-from .responses import AgentProblem, Outcome, Tables
+from .responses import AgentProblem, FlowPoint, Outcome, Tables
 from .rule_tables import Entries
 
 _TRIALS = 60  # of the multiplier; 2 to 6 suffice in practice, bisection alone would end within 50
 _ROUNDING = 1e-9  # of the range of returns: a threshold this far from the largest is that return
-
-
-@dataclass(frozen=True, eq=False)
-class FlowPoint:
-    """A policy as a point of the convex set of flows: `flows[t][a, p] = P(pair p at time t, action a)`."""
-
-    outcome: Outcome
-    flows: list[Float[np.ndarray, "A n"]]
-
-    def mixed(self, other: "FlowPoint", weight: float) -> "FlowPoint":
-        """The point `(1 − weight) self + weight other`."""
-        flows = [mine + weight * (theirs - mine) for mine, theirs in zip(self.flows, other.flows, strict=True)]
-        return FlowPoint(self.outcome.mixed(other.outcome, weight), flows)
 
 
 class SoftResponse(NamedTuple):
@@ -69,7 +52,7 @@ class MultiplierSearch:
             # Only policies of the largest return are left: choose among their actions, and nothing binds.
             self._prior = [log2_of_tables(table) for table in tables]
         self.binds = threshold is not None and not self.at_largest
-        self.max_return = FlowPoint(*agent.flows(tables))
+        self.max_return = agent.flows(tables)
         # Of the return with respect to λ, both in units, from the last two trials.
         self._derivative: float | None = None
 
@@ -111,9 +94,9 @@ class MultiplierSearch:
         return below._replace(point=self.feasible(below.point))
 
     def _at(self, costs: Entries, multiplier: float, scale: float) -> SoftResponse:
-        response = self._agent.soft_response(costs, multiplier, self._prior, scale)
-        point = FlowPoint(*self._agent.flows(response.tables))
-        return SoftResponse(multiplier, response.value - multiplier * point.outcome.expected_return, point)
+        value, tables = self._agent.soft_response(costs, multiplier, self._prior, scale)
+        point = self._agent.flows(tables)
+        return SoftResponse(multiplier, value - multiplier * point.outcome.expected_return, point)
 
     def _learn(self, now: SoftResponse, *others: SoftResponse | None) -> None:
         """The derivative from the newest trial and the last one before it at another multiplier."""
@@ -154,14 +137,14 @@ class MultiplierSearch:
         spare = self.max_return.outcome.expected_return - point.outcome.expected_return
         return point.mixed(self.max_return, min(1.0, times * missing / max(spare, 1e-300)))
 
-    def evaluated(self, point: FlowPoint) -> tuple[list[Float[np.ndarray, "A n"]], Outcome]:
+    def evaluated(self, point: FlowPoint) -> tuple[Tables, Outcome]:
         """The tables of a feasible point and their outcome, computed anew: rounding does not make them infeasible."""
         tables = self._agent.tables(point.flows)
-        outcome, flows = self._agent.flows(tables)
-        if self.binds and self._threshold is not None and outcome.expected_return < self._threshold:
-            tables = self._agent.tables(self.feasible(FlowPoint(outcome, flows), times=2.0).flows)
-            outcome = self._agent.outcome(tables)
-        return tables, outcome
+        found = self._agent.flows(tables)
+        if self.binds and self._threshold is not None and found.outcome.expected_return < self._threshold:
+            tables = self._agent.tables(self.feasible(found, times=2.0).flows)
+            return tables, self._agent.outcome(tables)
+        return tables, found.outcome
 
 
 def _rounding(agent: AgentProblem) -> float:

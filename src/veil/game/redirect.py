@@ -39,7 +39,7 @@ def redirected_graph(
     forecast of its time. **Raises:** `TooLargeError` before tables are made that do not fit; `OutOfTime`.
     """
     pairs, arrivals = game.pairs, make_arrivals(game.pairs, clock, memory_bytes)
-    flows = agent.flows(game.tables)[1]
+    flows = agent.flows(game.tables).flows
     backward, following, sizes = _Backward(agent, game), [], [pairs.graph.sizes[-1]]
     pace = Pace(clock, _SECONDS_A_PRODUCT)
     for time in range(pairs.hidden.horizon - 1, -1, -1):

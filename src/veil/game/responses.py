@@ -1,7 +1,7 @@
 """The agent's side of the game: best and soft responses to the observer's rule, and the outcome of a policy."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -46,11 +46,20 @@ class Outcome:
         )
 
 
-class Response(NamedTuple):
-    """The value `max_π E[w + λ G] − KL(π ‖ prior)` and the policy that attains it."""
+class FlowPoint(NamedTuple):
+    """A policy as a point of the convex set of flows: `flows[t][a, p] = P(pair p at time t, action a)`."""
 
-    value: float
-    tables: list[Float[np.ndarray, "A n"]]
+    outcome: Outcome
+    flows: list[Float[np.ndarray, "A n"]]
+
+    def mixed(self, other: "FlowPoint", weight: float) -> "FlowPoint":
+        """The point `(1 − weight) self + weight other`."""
+        flows = [mine + weight * (theirs - mine) for mine, theirs in zip(self.flows, other.flows, strict=True)]
+        return FlowPoint(self.outcome.mixed(other.outcome, weight), flows)
+
+
+Chosen = tuple[Float[np.ndarray, " n"], Float[np.ndarray, "A n"]]
+"""What the best choice at each pair is worth, and the policy that makes it."""
 
 
 class AgentProblem:
@@ -168,58 +177,56 @@ class AgentProblem:
 
     def soft_response(
         self, costs: Entries, multiplier: float, prior: Tables | None = None, scale: float = 1.0
-    ) -> Response:
-        """`max_π E[w + λ G] − KL(π ‖ prior)`, trajectories' divergence in bits, by soft backward induction.
+    ) -> tuple[float, Tables]:
+        """`max_π E[w + λ G] − KL(π ‖ prior)`, trajectories' divergence in bits, and the policy that attains it.
 
         **Arguments:** `costs`, w in bits; `multiplier`, λ; `prior`, `log2` of a policy, the uniform one by default; `scale`, by
         which what task and prices pay is multiplied.
         """
-        value = self._at_the_end(costs, multiplier, scale)
-        tables: list[np.ndarray] = [np.empty(0)] * self.horizon
-        for time in range(self.horizon - 1, -1, -1):
-            scores = self._ahead(time, value, costs)
-            scores += self._at_pairs(self._uniform, time) if prior is None else prior[time]
-            if multiplier or self._counted:
-                scores += self._at_pairs(self.state_rewards(time, multiplier, scale), time)
-            value, tables[time] = soft_maximum_bits(scores)
-            value = self._with_paid(value, costs, time)
-        return Response(float(self.pairs.start @ value), tables)
+        if prior is None:
+            return self._backward(lambda scores, _: soft_maximum_bits(scores), costs, multiplier, scale, self._uniform)
+        return self._backward(lambda scores, time: soft_maximum_bits(scores + prior[time]), costs, multiplier, scale)
 
     def best_response(self, costs: Entries, multiplier: float) -> tuple[float, float]:
-        """`max_π E[w + λ G]` by backward induction, and the return of a policy that attains it.
+        """`max_π E[w + λ G]`, infinite if a pair of infinite cost can be reached, and the return of a policy that attains it."""
+        value, tables = self._backward(_first_best, costs, multiplier)
+        return value, self.flows(tables).outcome.expected_return
 
-        Infinite where a pair of infinite cost can be reached.
-        """
-        value, earned = self._at_the_end(costs, multiplier), self.terminal
-        for time in range(self.horizon - 1, -1, -1):
-            paid = self.state_rewards(time, multiplier) + self.blocked
-            scores = self._ahead(time, value, costs) + self._at_pairs(paid, time)
-            gained = self._ahead(time, earned) + self.reward(time)
-            value, earned = scores[0], gained[0]
-            # The first of the largest, as argmax, but faster.
-            for score, gain in zip(scores[1:], gained[1:], strict=True):
-                better = score > value
-                value, earned = np.where(better, score, value), np.where(better, gain, earned)
-            value = self._with_paid(value, costs, time)
-        return float(self.pairs.start @ value), float(self.pairs.start @ earned)
-
-    def max_return_response(self) -> tuple[float, list[np.ndarray]]:
+    def max_return_response(self) -> tuple[float, Tables]:
         """The largest expected return, and a policy that attains it by choosing evenly among the best actions."""
-        value = self.terminal
-        tables: list[np.ndarray] = [np.empty(0)] * self.horizon
-        for time in range(self.horizon - 1, -1, -1):
-            scores = self._ahead(time, value) + self.reward(time) + self._at_pairs(self.blocked, time)
+
+        def choose(scores: Float[np.ndarray, "A n"], _: int) -> Chosen:
             value = scores.max(axis=0)
             # Equal values computed along different paths differ in their last digits.
             best = scores >= value - 1e-12 * (self.largest_reward + np.abs(value))
-            tables[time] = best / best.sum(axis=0)
+            return value, best / best.sum(axis=0)
+
+        return self._backward(choose, None, 1.0, 0.0)
+
+    def _backward(
+        self,
+        choose: Callable[[Float[np.ndarray, "A n"], int], Chosen],
+        costs: Entries | None,
+        multiplier: float,
+        scale: float = 1.0,
+        added: Float[np.ndarray, "A N"] | None = None,
+    ) -> tuple[float, Tables]:
+        """Backward induction with a rule of choice among scores, to which something may be added; the value and the policy."""
+        added = self.blocked if added is None else added
+        value = self._with_paid(self.state_values(multiplier, scale)[self.pairs.layers[-1].x], costs, self.horizon)
+        tables = [np.empty(0)] * self.horizon
+        for time in range(self.horizon - 1, -1, -1):
+            scores = self._ahead(time, value, costs)
+            scores += self._at_pairs(self.state_rewards(time, multiplier, scale) + added, time)
+            value, tables[time] = choose(scores, time)
+            value = self._with_paid(value, costs, time)
         return float(self.pairs.start @ value), tables
 
     def outcome(self, tables: Tables) -> Outcome:
         """The joint table and the return of a policy; one forward pass."""
-        return self.flows(tables)[0]
+        return self.flows(tables).outcome
 
-    def flows(self, tables: Tables) -> tuple[Outcome, list[Float[np.ndarray, "A n"]]]:
+    def flows(self, tables: Tables) -> FlowPoint:
         """The outcome, and `P(pair at t, action)` for each decision."""
         here, earned, bonus = self.pairs.start, 0.0, 0.0
         flows, arrived, masses = [], [], [here]
@@ -236,22 +243,28 @@ class AgentProblem:
             masses.append(here)
         earned += float(self.terminal @ here)
         bonus += float(self.state_values(0.0)[self.pairs.layers[-1].x] @ here) if self._counted else 0.0
-        return Outcome(self.table.joint(masses, arrived), earned, bonus), flows
+        return FlowPoint(Outcome(self.table.joint(masses, arrived), earned, bonus), flows)
 
-    def _at_the_end(self, costs: Entries, multiplier: float, scale: float = 1.0) -> Float[np.ndarray, " n"]:
-        """What each pair of the last layer is worth."""
-        value = self.state_values(multiplier, scale)[self.pairs.layers[-1].x]
-        return self._with_paid(value, costs, self.horizon)
-
-    def _with_paid(self, value: Float[np.ndarray, " n"], costs: Entries, time: int) -> Float[np.ndarray, " n"]:
+    def _with_paid(self, value: Float[np.ndarray, " n"], costs: Entries | None, time: int) -> Float[np.ndarray, " n"]:
         """The value of each pair of a layer with what is paid there."""
-        paid = self.table.paid(costs, time)
+        paid = None if costs is None else self.table.paid(costs, time)
         return value if paid is None else value + paid
 
-    def _ahead(self, time: int, value: np.ndarray, costs: Entries | None = None) -> Float[np.ndarray, "A n"]:
+    def _ahead(self, time: int, value: np.ndarray, costs: Entries | None) -> Float[np.ndarray, "A n"]:
         """The expectation of a function of the next pair, and of the costs that the arrival pays, for each action and pair."""
         paid = None if costs is None else self.table.paid(costs, time + 1, arrives=True)
         if paid is None:
             return (self.pairs.steps[time] @ value).reshape(self.num_actions, -1)
         apart = self.table.apart[time]
         return (apart.step @ (value[apart.pair] + paid)).reshape(self.num_actions, -1)
+
+
+def _first_best(scores: Float[np.ndarray, "A n"], _: int) -> Chosen:
+    """The first of the largest scores: as argmax, but faster."""
+    value = scores.max(axis=0)
+    best = scores == value
+    taken = best[0].copy()
+    for row in best[1:]:
+        row &= ~taken
+        taken |= row
+    return value, best

@@ -25,9 +25,8 @@ from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime
 from ..engine.feasibility import feasible_mixture, other_targets
 from ..problem.return_rounding import return_rounding
 from .ascent import Priced, solve_priced_game
-from .multiplier import FlowPoint
 from .records import Players
-from .responses import AgentProblem, Outcome, Tables
+from .responses import AgentProblem, FlowPoint, Outcome, Tables
 
 # Set by hand: they decide how fast the bounds converge, which are valid for any values.
 _ROUNDS = 60  # games at most; about ten suffice for two constraints
@@ -97,7 +96,7 @@ class Rounds:
         self.mixture: _Column | None = None
         self.unreachable, self._penalty, self._least_kept = False, _FIRST_PENALTY, -np.inf
         if self.targets:
-            self._take(self._column(FlowPoint(*agent.flows(self._inside()))))
+            self._take(self._column(agent.flows(self._inside())))
 
     @property
     def proving(self) -> Proving:
@@ -148,7 +147,7 @@ class Rounds:
             self.unreachable = upper < -_UNREACHABLE
         elif upper < self.upper or self._found is None:
             self._found = Proving(found, upper, agent, weights.tolist())
-        self.columns.append(self._column(FlowPoint(*self.agent.flows(found.tables))))
+        self.columns.append(self._column(self.agent.flows(found.tables)))
         mixture = self._mixed()
         self.weights, shares = mixture.weights, mixture.shares
         self.prices = mixture.multipliers / self.units if self.targets else None

@@ -78,7 +78,8 @@ class RuleTable:
         self._ends = np.cumsum(sizes)
         self.size = int(self._ends[-1])
         new = np.concatenate([np.diff(part.key // part.width, prepend=-1) != 0 for part in parts])
-        self._row = np.cumsum(new) - 1
+        self._begin = np.flatnonzero(new)  # of each row
+        self._length = np.diff(self._begin, append=self.size)
         self._weight = np.repeat([part.weight for part in parts], sizes)
         self._read: dict[tuple[int, bool], list[tuple[Part, slice]]] = {}
         for part, end in zip(parts, self._ends.tolist(), strict=True):
@@ -109,12 +110,16 @@ class RuleTable:
 
     def paid(self, costs: Entries, time: int, *, arrives: bool = False) -> Float[np.ndarray, " n"] | None:
         """The weighted costs that are read at each pair of a layer, or at each arrival of the step to it; None if none are."""
-        found = [part.weight * costs[place][part.entry] for part, place in self._read.get((time, arrives), ())]
-        return sum(found[1:], start=found[0]) if found else None
+        total = None
+        for part, place in self._read.get((time, arrives), ()):
+            paid = costs[place][part.entry]
+            paid = paid if part.weight == 1 else part.weight * paid
+            total = paid if total is None else total + paid
+        return total
 
     def totals(self, table: Entries) -> Entries:
         """The sum of the row of each entry."""
-        return np.bincount(self._row, table)[self._row]
+        return np.repeat(np.add.reduceat(table, self._begin), self._length)
 
     def even_odds(self) -> Entries:
         """The rule that holds all that can be reached for equally likely."""
