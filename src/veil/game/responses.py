@@ -188,7 +188,7 @@ class AgentProblem:
         return self._backward(lambda scores, time: soft_maximum_bits(scores + prior[time]), costs, multiplier, scale)
 
     def best_response(self, costs: Entries, multiplier: float) -> tuple[float, float]:
-        """`max_π E[w + λ G]`, infinite if a pair of infinite cost can be reached, and the return of a policy that attains it."""
+        """`max_π E[w + λ G]`, infinite if a pair of infinite cost is reached, and the return of a policy that attains it."""
         value, tables = self._backward(_first_best, costs, multiplier)
         return value, self.flows(tables).outcome.expected_return
 
