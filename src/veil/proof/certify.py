@@ -42,6 +42,7 @@ _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
 # Of that, to follow all histories, and seconds more, which small problems need, and small windows after a short limit.
 _EXACT_SHARE, _GRACE = 1 / 3, 0.5
+_LATEST = 0.75  # seconds after the limit, for all of these together
 _RETURN_SHARE, _RETURN_SECONDS = 0.7, 0.5  # for the policy's return in any case, without which there is no certificate
 _PATH_SHARE = 1 / 2  # the same where a whole path is secret: a window holds only its last part, so there are none
 _WINDOWS_SHARE = 1 / 2  # of what is then left, for windows; merged histories, better where memory lasts, get the rest
@@ -248,7 +249,7 @@ class _Proving:
 
     def __post_init__(self) -> None:
         self.heard, self.finished = channels_heard(self.record, *self.content), True
-        self.random = np.random.default_rng(0)
+        self.random, self.latest = np.random.default_rng(0), self.clock.share(more=_LATEST)
 
     def all(self, numbers: tuple[int, ...]) -> tuple[tuple[ProvenChannel, ...], tuple[ProvenQuantity, ...], bool]:
         """The channels of these numbers, all quantities, and whether no interrupt ended the search."""
@@ -394,7 +395,7 @@ class _PolicyPart:
         proving = self.proving
         try:
             share = _EXACT_SHARE if self.problem.path is None else _PATH_SHARE
-            if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
+            if not self._try([self._way(FLOOR)], self._part(clock, share)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
                 least = proving.clock.share(_RETURN_SHARE, more=_RETURN_SECONDS)
                 if not self._try([self.trivial], least, MOST_MOVES):
@@ -405,7 +406,7 @@ class _PolicyPart:
                         )
                     return PolicyValues(0.0, self.problem.most_bits, ()), self.trivial
                 if self.problem.path is None:
-                    self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE))
+                    self._widen(self._part(clock, _WINDOWS_SHARE))
                 self._merge(clock)
         except KeyboardInterrupt:
             if self.found is None:
@@ -413,6 +414,10 @@ class _PolicyPart:
             proving.finished = False
         assert self.found is not None
         return self.found
+
+    def _part(self, clock: Clock, share: float) -> Clock:
+        """A share of the time, and the seconds more that the limit allows."""
+        return self.proving.latest.within(share * clock.left + _GRACE)
 
     def _way(self, prune: float, merge: int = 0, window: tuple[int, int] | None = None) -> _Way:
         return {"window": self.whole if window is None else window, "prune": prune, "merge": merge}
