@@ -33,7 +33,7 @@ def grown(
 ) -> Bounds:
     """The bounds of memories that grow, though the whole memory may fit; without `windows` from the last event on."""
     search = Enclosure(
-        problem, threshold=threshold, gap=gap, nodes=nodes, most_nodes=most_nodes, memory_bytes=memory_bytes,
+        problem, threshold=threshold, asked_gap=gap, nodes=nodes, most_nodes=most_nodes, memory_bytes=memory_bytes,
         clock=clock or Clock(), task=task,
     )  # fmt: skip
     return search.run(search.growing(windows=windows))

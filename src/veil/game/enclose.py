@@ -10,6 +10,7 @@ Where there are no clusters of beliefs, as for whole paths, the observer remembe
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -93,49 +94,43 @@ def enclose(
     memory fits, or where several observers, or one without a clock, have too large a memory; `InputError` where the
     observers of several pairs cannot be put together.
     """
-    search = Enclosure(
-        problem, hide, threshold=threshold, gap=gap, nodes=nodes, most_nodes=most_nodes, memory_bytes=memory_bytes,
-        clock=clock or Clock(), task=task, iterations=iterations, pass_seconds=pass_seconds, begun=begun,
-    )  # fmt: skip
+    limits = gap, iterations, nodes, most_nodes, memory_bytes, task, pass_seconds
+    search = Enclosure(problem, hide, threshold, *limits, begun, clock or Clock())
     return search.run(search.turns())
 
 
+@dataclass(eq=False)
 class Enclosure:
     """The best bounds so far, and the games that prove them; the arguments are those of `enclose`.
 
     **Attributes:** `games`: that of the smallest upper bound of each kind of memory.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        hide: tuple[str, ...] = (OWN,),
-        *,
-        threshold: float | None,
-        gap: float | None,
-        nodes: int,
-        most_nodes: int,
-        memory_bytes: int,
-        clock: Clock,
-        task: Task = (),
-        iterations: int = 10_000,
-        pass_seconds: float = 0.0,
-        begun: Bounds | None = None,
-    ):
-        kept = any(one.min for one in problem.pairs if one.name not in hide)
-        self.several = hide if len(hide) > 1 or kept else ()
-        self.problem = problem if self.several or OWN in hide else problem.only(*hide)
-        self.threshold = threshold_of(problem) if threshold is None else threshold
-        self.asked_gap, self.clock, self.task = gap, clock, task
-        self.nodes, self.most_nodes, self.memory_bytes = nodes, most_nodes, memory_bytes
-        self.iterations, self.pass_seconds = iterations, pass_seconds
-        self.gap = gap or WHOLE_GAP
-        self.hidden = build(self.problem)
-        self.lower = -np.inf if task or kept else 0.0  # true of every policy
+    problem: Problem
+    hide: tuple[str, ...] = (OWN,)
+    threshold: float | None = None
+    asked_gap: float | None = None
+    iterations: int = 10_000
+    nodes: int = 128
+    most_nodes: int = 4096
+    memory_bytes: int = DEFAULT_MEMORY
+    task: Task = ()
+    pass_seconds: float = 0.0
+    begun: Bounds | None = None
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        kept = any(one.min for one in self.problem.pairs if one.name not in self.hide)
+        self.several = len(self.hide) > 1 or kept
+        if not self.several and OWN not in self.hide:
+            self.problem = self.problem.only(*self.hide)
+        self.threshold = threshold_of(self.problem) if self.threshold is None else self.threshold
+        self.gap, self.hidden = self.asked_gap or WHOLE_GAP, build(self.problem)
+        self.lower = -np.inf if self.task or kept else 0.0  # true of every policy
         self.best: GameResult | None = None
         self.games: dict[str, GameResult] = {}
-        if begun is not None:
-            self.lower, self.best, self.games["no memory"] = begun.lower, begun.best, begun.games[0]
+        if self.begun is not None:
+            self.lower, self.best, self.games["no memory"] = self.begun.lower, self.begun.best, self.begun.games[0]
         self.ended = "nodes" if self.is_value else "whole horizon"
 
     @property
@@ -210,7 +205,7 @@ class Enclosure:
     def _whole(self) -> Players:
         """The observers with all that they can remember. **Raises:** `TooLargeError` if that fits neither memory nor time."""
         if self.several:
-            return players_of(self.problem, self.several, self.memory_bytes, self.clock)
+            return players_of(self.problem, self.hide, self.memory_bytes, self.clock)
         pairs = made_pairs(self.problem, whole_memory(self.hidden), self.memory_bytes, self.clock)
         moves = sum(step.nnz for step in pairs.steps)
         if self.pass_seconds and self.clock.left < (_GAME_SECONDS + self.pass_seconds) * moves:

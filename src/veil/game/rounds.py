@@ -92,27 +92,16 @@ class Rounds:
         self.aim = self.kept + _KEPT_MORE
         self.columns: list[_Column] = []
         self.lower, self.games = -np.inf, 0
-        self._found: Proving | None = None
+        self.proving: Proving | None = None
         self.mixture: _Column | None = None
         self.unreachable, self._penalty, self._least_kept = False, _FIRST_PENALTY, -np.inf
         if self.targets:
             self._take(self._column(agent.flows(self._inside())))
 
     @property
-    def proving(self) -> Proving:
-        """The game of the smallest upper bound."""
-        assert self._found is not None
-        return self._found
-
-    @property
-    def upper(self) -> float:
-        """The smallest upper bound."""
-        return np.inf if self._found is None else self._found.upper
-
-    @property
     def open_bits(self) -> float:
         """The smallest upper bound that is known, minus the lower one."""
-        return min(self.upper, self.known) - self.lower
+        return min(np.inf if self.proving is None else self.proving.upper, self.known) - self.lower
 
     def run(self, iterations: int, clock: Clock) -> str:
         """Games until the bounds are as close as asked for, or the clock says so; returns why they end."""
@@ -145,14 +134,13 @@ class Rounds:
         upper = found.bound.upper - float(weights[self.count :] @ self.kept)
         if not bounds:
             self.unreachable = upper < -_UNREACHABLE
-        elif upper < self.upper or self._found is None:
-            self._found = Proving(found, upper, agent, weights.tolist())
+        elif self.proving is None or upper < self.proving.upper:
+            self.proving = Proving(found, upper, agent, weights.tolist())
         self.columns.append(self._column(self.agent.flows(found.tables)))
         mixture = self._mixed()
         self.weights, shares = mixture.weights, mixture.shares
         self.prices = mixture.multipliers / self.units if self.targets else None
-        point = self.columns[0].point
-        total = shares[0]
+        point, total = self.columns[0].point, shares[0]
         for share, column in zip(shares[1:].tolist(), self.columns[1:], strict=True):
             total += share
             if share > 0:
@@ -188,25 +176,16 @@ class Rounds:
 
         Where no mixture keeps all bits, those of the two programs for that case, in turns (see above).
         """
-        if len(self.kept):
-            kept = self._program(0.0, 1.0, (None, None))
-            assert kept is not None
-            self._least_kept = kept.spare
-            if kept.spare < 0 and self.games % 2:
-                return kept
-        else:
-            self._least_kept = 0.0
+        kept = self._program(0.0, 1.0, (None, None)) if len(self.kept) else None
+        self._least_kept = 0.0 if kept is None else kept.spare
+        if kept is not None and kept.spare < 0 and self.games % 2:
+            return kept
         found = self._program(1.0, 0.0, (0.0, 0.0)) if self._least_kept >= 0 else None
         if found is None:  # none keeps them, or only on the edge of what can be kept
             self._penalty = min(_PENALTY_GROWTH * self._penalty, _LARGEST_PENALTY)
             found = self._program(1.0, self._penalty, (None, 0.0))
         assert found is not None
         return found
-
-    @property
-    def _missed(self) -> np.ndarray:
-        """By how much the slacks may be missed: what the first column, which meets the constraints, misses by rounding."""
-        return np.maximum(0.0, -self.columns[0].slack)
 
     def _program(
         self, for_hidden: float, for_kept: float, spare: tuple[float | None, float | None]
@@ -218,13 +197,14 @@ class Rounds:
         """
         bits, slack = (np.stack([getattr(one, name) for one in self.columns]) for name in ("bits", "slack"))
         count, size = self.count, bits.shape[1]
+        missed = np.maximum(0.0, -slack[0])  # by the first column, which meets the constraints, through rounding
         # Variables: the shares, and the two least ones; a row for each of the bits, then for each of the slacks.
         rows = np.hstack([-np.hstack([bits, slack]).T, np.zeros((size + slack.shape[1], 2))])
         rows[:count, -2] = rows[count:size, -1] = 1.0
         found = linprog(
             np.concatenate([np.zeros(len(bits)), [-for_hidden, -for_kept]]),
             A_ub=rows,
-            b_ub=np.concatenate([np.zeros(count), -self.aim, self._missed]),
+            b_ub=np.concatenate([np.zeros(count), -self.aim, missed]),
             A_eq=np.concatenate([np.ones(len(bits)), np.zeros(2)])[None],
             b_eq=[1.0],
             bounds=[(0, None)] * len(bits) + [(None, None), spare],

@@ -102,6 +102,7 @@ def play(
             bounds = zip(players.kept.tolist(), players.names[players.num_hidden :], strict=True)
             wanted = " and ".join(f"{bits:.6g} in {name!r}" for bits, name in bounds)
             raise InfeasibleError(f"no policy that meets the constraints keeps {wanted} bits: lower the min of a pair")
+        assert rounds.proving is not None
         best, upper, agent, weights = rounds.proving
         lower, tables, outcome = rounds.answer()
     return GameResult(
