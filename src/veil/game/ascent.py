@@ -29,7 +29,7 @@ from .pairs import ObserverMemory, Pairs, PublicGraph, make_pairs
 from .public_graph import WrittenString
 from .responses import AgentProblem, Outcome, Tables
 from .rule_tables import Entries, Part
-from .rules import complete, covering_rule, simple_rules, upper_bound
+from .rules import Bound, complete, covering_rule, simple_rules, upper_bound
 
 # Set by hand: they decide how fast the bounds converge, which are valid for any values.
 _TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
@@ -38,7 +38,7 @@ _BOUND_EVERY = 5  # iterations between two upper bounds, each of which costs abo
 # Multipliers tried where the largest return is asked for, over the largest reward: the bound falls with λ, until one bit is
 # worth less than any return given up, and rises with the rounding error of λ times the return.
 _MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5, 1e7, 1e9)
-_LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
+LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
 # That the pairs of a game may take in any case: those of a small tree are worth more than the limit.
 _LEAST_SECONDS = 0.2
 
@@ -187,15 +187,6 @@ def solve_priced_game(
     return Priced(ascent.best, lower, tuple(tables), outcome, ascent.iteration, tuple(ascent.history), str(stopped))
 
 
-@dataclass(frozen=True, eq=False)
-class Bound:
-    """A rule of the observer with its multiplier and the bound they prove; replaced as one, so no interrupt can mix two."""
-
-    upper: float
-    multiplier: float
-    costs: Entries
-
-
 class Priced(NamedTuple):
     """A game at given prices: its best bound; the policy, evaluated anew, and its `lower` value; how it ended."""
 
@@ -206,12 +197,6 @@ class Priced(NamedTuple):
     iterations: int
     history: tuple[Progress, ...]
     stopped: str
-
-
-def bound_of_policy(agent: AgentProblem, outcome: Outcome, threshold: float | None, multiplier: float) -> Bound:
-    """The bound that the posterior of a policy proves. **Arguments:** `multiplier`, where to begin."""
-    costs = code_lengths_bits(complete(agent.table.posteriors(outcome.joint), covering_rule(agent), agent))
-    return Bound(*upper_bound(agent, costs, threshold, multiplier, clock=Clock(_LAST_BOUND_SECONDS)), costs)
 
 
 class _Ascent:
@@ -283,17 +268,17 @@ class _Ascent:
             self._offer(rule, 0.0)
 
     def _offer(self, rule: np.ndarray, multiplier: float, trials: int = 6) -> None:
-        clock = Clock(self.clock.left + _LAST_BOUND_SECONDS)
+        clock = Clock(self.clock.left + LAST_BOUND_SECONDS)
         costs = code_lengths_bits(rule)
         starts = [(multiplier, trials)]
         if self.multipliers.at_largest and trials > 1:
             starts = [(large / self.agent.largest_reward, 1) for large in _MULTIPLIERS_AT_LARGEST]
         for start, most in starts:
-            bound, multiplier = upper_bound(self.agent, costs, self.threshold, start, most, clock)
+            found = upper_bound(self.agent, costs, self.threshold, start, most, clock)
             if self.multipliers.at_largest:
-                bound += multiplier * self.agent.return_error()
-            if bound < self.best.upper:
-                self.best = Bound(bound, multiplier, costs)
+                found = found._replace(upper=found.upper + found.multiplier * self.agent.return_error())
+            if found.upper < self.best.upper:  # replaced as one, so that no interrupt can mix two
+                self.best = found
 
     def _record(self, iterations: int) -> None:
         bits, best, seconds = self.lower, self.best, self.clock.spent

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
-from ..common.numbering import number_true
+from ..common.numbering import number_keys, number_true
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden
 from ..engine.listed import refuse_each_time
@@ -148,9 +148,7 @@ def make_pairs(
 def _first_layer(hidden: Hidden, first: Int[np.ndarray, " F"]) -> tuple[Layer, Float[np.ndarray, " n"]]:
     """The pairs of time 0 and their probabilities, in the order of (node, x)."""
     x, event = np.nonzero(hidden.root > 0)
-    order = np.lexsort((x, first[event]))
-    x, event = x[order], event[order]
-    key, number = np.unique(first[event].astype(np.int64) * hidden.num_states + x, return_inverse=True)
+    key, number = number_keys(first[event].astype(np.int64) * hidden.num_states + x)
     node, state = np.divmod(key, hidden.num_states)
     layer = labelled(hidden, 0, Layer(node.astype(np.int32), state.astype(np.int32), np.full(len(key), -1)))
     return layer, np.bincount(number, weights=hidden.root[x, event])

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.clock import UNLIMITED, Clock
-from ..common.logs import posteriors
-from .responses import AgentProblem
+from ..common.logs import code_lengths_bits, posteriors
+from .responses import AgentProblem, Outcome
 from .rule_tables import Entries
 
 # Weight of a covering rule where a rule excludes something reachable: 30 bits more at such a place.
@@ -30,6 +30,14 @@ def complete(rule: Entries, base: Entries, agent: AgentProblem) -> Entries:
     return rule if (rule > 0).all() else spread(agent, rule, base, _LEAST_SPREAD)
 
 
+class Bound(NamedTuple):
+    """An upper bound over all policies, the multiplier of return and the costs of the rule that prove it."""
+
+    upper: float
+    multiplier: float
+    costs: Entries
+
+
 def upper_bound(
     agent: AgentProblem,
     costs: Entries,
@@ -37,8 +45,8 @@ def upper_bound(
     multiplier: float = 0.0,
     trials: int = 6,
     clock: Clock = UNLIMITED,
-) -> tuple[float, float]:
-    """An upper bound over all policies with return ≥ δ, near `min_λ U(q,λ)`, and its λ.
+) -> Bound:
+    """An upper bound over all policies with return ≥ δ, near `min_λ U(q,λ)`.
 
     `U(q,λ) = max_π E_π[w(Z,M_T) + λ (G − δ)]` is such a bound for every λ ≥ 0. It is convex and piecewise linear in λ with
     derivative `E[G] − δ` of the best response, so the next trial is where the tangents of two trials meet.
@@ -47,32 +55,35 @@ def upper_bound(
     at most; `clock` ends them after the first.
     """
     if threshold is None:
-        return agent.best_response(costs, 0.0)[0], 0.0
-    best, best_multiplier = np.inf, 0.0
+        return Bound(agent.best_response(costs, 0.0)[0], 0.0, costs)
+    best = Bound(np.inf, multiplier, costs)
     left: _Tangent | None = None  # of the largest multiplier that is below the minimum
     right: _Tangent | None = None
     for _ in range(trials):
         value, earned = agent.best_response(costs, multiplier)
         if not np.isfinite(value):
-            return np.inf, multiplier
+            break
         here = _Tangent(multiplier, value - multiplier * threshold, earned - threshold)
-        if here.bound < best:
-            best, best_multiplier = here.bound, multiplier
+        if here.bound < best.upper:
+            best = Bound(here.bound, multiplier, costs)
         if here.derivative < 0 and (left is None or multiplier > left.at):
             left = here
         elif here.derivative >= 0 and (right is None or multiplier < right.at):
             right = here
         if here.derivative == 0 or (here.derivative > 0 and multiplier == 0) or clock.reason is not None:
             break
-        following = _next_multiplier(multiplier, left, right, agent.unit)
-        if (
-            left is not None
-            and right is not None
-            and abs(following - multiplier) <= 1e-9 * (1 / agent.unit + multiplier)
-        ):
+        before, multiplier = multiplier, _next_multiplier(multiplier, left, right, agent.unit)
+        if left and right and abs(multiplier - before) <= 1e-9 * (1 / agent.unit + before):
             break
-        multiplier = following
-    return best, best_multiplier
+    return best
+
+
+def bound_of_policy(
+    agent: AgentProblem, outcome: Outcome, threshold: float | None, multiplier: float, clock: Clock
+) -> Bound:
+    """The bound that the posterior of a policy proves; the other arguments are those of `upper_bound`."""
+    rule = complete(agent.table.posteriors(outcome.joint), covering_rule(agent), agent)
+    return upper_bound(agent, code_lengths_bits(rule), threshold, multiplier, clock=clock)
 
 
 class _Tangent(NamedTuple):

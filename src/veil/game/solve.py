@@ -11,12 +11,13 @@ from ..engine.compile import build
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
-from .ascent import GameResult, bound_of_policy, made_pairs, solve_priced_game
+from .ascent import LAST_BOUND_SECONDS, GameResult, made_pairs, solve_priced_game
 from .pairs import DEFAULT_MEMORY, ObserverMemory, Pairs
 from .public_graph import whole_memory
 from .records import Players, players_of
 from .responses import AgentProblem, Tables, Task
 from .rounds import Rounds
+from .rules import bound_of_policy
 
 
 @one_blas_thread
@@ -132,7 +133,7 @@ def game_of_policy(agent: AgentProblem, tables: Tables, like: GameResult) -> Gam
     **Arguments:** `tables`: the policy on the pairs of `agent`; `like`: the game that it comes from, for the rest.
     """
     outcome = agent.outcome(tables)
-    bound = bound_of_policy(agent, outcome, like.threshold, like.multiplier)
+    bound = bound_of_policy(agent, outcome, like.threshold, like.multiplier, Clock(LAST_BOUND_SECONDS))
     return replace(
         like,
         lower=agent.table.entropy(outcome.joint) + outcome.bonus,
