@@ -192,24 +192,23 @@ class Enclosure:
                 return
         try:
             players = self._whole()
+            moves = sum(step.nnz for step in players.pairs.steps)
+            if self.pass_seconds and self.clock.left < (_GAME_SECONDS + self.pass_seconds) * moves:
+                raise TooLargeError("there is no time for the game on the whole history")
         except TooLargeError:
             if self.several or self.hidden.written is not None:  # automata of events need a clock
                 raise
             yield from self.growing()
             return
-        moves = sum(step.nnz for step in players.pairs.steps)
         clock = self.clock.share(more=-self.pass_seconds * moves)
         self.ended = self._play("all", players, self.gap, clock, iterations=self.iterations).stopped
         yield
 
     def _whole(self) -> Players:
-        """The observers with all that they can remember. **Raises:** `TooLargeError` if that fits neither memory nor time."""
+        """The observers with all that they can remember."""
         if self.several:
             return players_of(self.problem, self.hide, self.memory_bytes, self.clock)
         pairs = made_pairs(self.problem, whole_memory(self.hidden), self.memory_bytes, self.clock)
-        moves = sum(step.nnz for step in pairs.steps)
-        if self.pass_seconds and self.clock.left < (_GAME_SECONDS + self.pass_seconds) * moves:
-            raise TooLargeError("there is no time for the game on the whole history")
         return Players.single(self.problem, pairs)
 
     def growing(self, *, windows: bool = True) -> Iterator[None]:
