@@ -41,11 +41,7 @@ class MultiplierSearch:
         self._agent, self._threshold = agent, threshold
         largest, tables = agent.max_return_response()
         self._prior = None if prior is None else [log2_of_tables(table) for table in prior]
-        ends = return_extremes(agent.problem)
-        # How close to the largest return a threshold counts as that return: what rounding may do to either.
-        rounding = (
-            _ROUNDING * (ends.largest - ends.smallest) + 2 * return_rounding(agent.problem) + agent.return_error()
-        )
+        rounding = 0.0 if threshold is None else _rounding(agent)
         self.at_largest = threshold is not None and threshold > largest - rounding
         if threshold is not None and self.at_largest:
             if threshold > largest + rounding:
