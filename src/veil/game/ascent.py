@@ -104,6 +104,11 @@ class GameResult:
         return self.upper - self.lower
 
     @property
+    def all_prices(self) -> tuple[float, ...]:
+        """The multiplier of the return, then the prices of the other bounds."""
+        return self.multiplier, *self.prices
+
+    @property
     def graph(self) -> PublicGraph:
         """The observer's memory."""
         return self.pairs.graph

@@ -27,7 +27,6 @@ from ..game.ascent import GameResult
 from ..game.bounds import Bounds as GameBounds
 from ..game.delayed import delayed_pairs
 from ..game.enclose import enclose
-from ..game.pairs import Pairs
 from ..game.public_graph import WrittenString
 from ..game.responses import Task
 from ..game.solve import solve_game
@@ -205,7 +204,7 @@ class _Search:
                     return False
                 game = self._enclosed(self.problem, tuple(names[: len(asked.hidden)]), self.clock.share(_GAME_SHARE))
             rules = _joint_rules(self.problem, game.games[0], asked.kept)
-            self._offer(rules, game.games[0], self.clock, game.lower)
+            self._offer(rules, game.games[0].all_prices, self.clock, game.lower)
         except (TooLargeError, InputError, CertificateError):
             return False  # one channel alone has a bound in any case
         _check_ended(game)
@@ -215,18 +214,19 @@ class _Search:
         """The observers of one channel: one that needs no search or has no memory, then those of the game, given or solved."""
         if channel.is_ahead:
             return None
-        checked, game = channel.checked, given
+        checked = channel.checked
         if checked.secret_time == 0 and checked.path is None and not checked.untimed:
             rule = _first_event(checked)
             if channel.induction_seconds(len(rule.costs)) < clock.left:
-                self._offer((rule,), None, clock)
-        if given is None and channel.induction_seconds(1) < clock.left / 2:
-            game = self._played(channel, clock.share(_FIRST_SHARE), most_nodes=1)
-            larger = channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left
-            return self._played(channel, clock, begun=game) if game is not None and larger else game
+                self._offer((rule,), (), clock)
         if given is not None:
             self._offer_all(channel, given, given.games, clock)
-        return given
+            return given
+        if channel.induction_seconds(1) >= clock.left / 2:
+            return None
+        game = self._played(channel, clock.share(_FIRST_SHARE), most_nodes=1)
+        larger = channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left
+        return self._played(channel, clock, begun=game) if game is not None and larger else game
 
     def _played(
         self, channel: _Channel, clock: Clock, begun: GameBounds | None = None, **more: Any
@@ -245,32 +245,36 @@ class _Search:
         for part in parts:
             if not channel.checked.untimed or part.graph.kind == WrittenString.kind or max(part.graph.sizes) == 1:
                 known = None if self.asked.are_several else game.lower
-                self._offer((channel.rule(part),), part, clock, known)
+                self._offer((channel.rule(part),), part.all_prices, clock, known)
 
     def delayed(self, first: ProvenBound, game: GameBounds) -> None:
         """For agents that learn observations late: the observer over all policies, then the games on the graphs of `game`."""
-        (channel,), clock = self.channels, self.clock
+        (channel,), clock, asked = self.channels, self.clock, self.asked
         if channel.induction_seconds(len(first.rules[0].costs)) < clock.left:
             self._offer(first.rules, first.prices, clock)
         # Of bounds that are equal but for rounding that of the smaller memory is first: its game takes less time.
         for part in sorted(game.games, key=lambda part: (round(part.upper, 9), part.pairs.num_pairs)):
             with suppress(TooLargeError):
-                pairs = delayed_pairs(part.pairs, clock, self.asked.memory_bytes)
-                most = max(_LEAST_ITERATIONS, 2 * part.iterations)
-                found = self._solved(part.problem, pairs, most, first.upper)
-                if found is not None:
-                    self._offer((channel.rule(found),), found, clock)
-                    _check_ended(found)
+                pairs = delayed_pairs(part.pairs, clock, asked.memory_bytes)
+                moves = sum(step.nnz for step in pairs.steps)
+                spare = clock.share(more=-_INDUCTION_SECONDS * moves)
+                if spare.left < _GAME_SECONDS * moves:
+                    continue
+                found = solve_game(
+                    part.problem, threshold=asked.bounds[0], gap=asked.gap, pairs=pairs, known=first.upper, task=asked.task,
+                    iterations=max(_LEAST_ITERATIONS, 2 * part.iterations), clock=spare,
+                )  # fmt: skip
+                self._offer((channel.rule(found),), found.all_prices, clock)
+                _check_ended(found)
 
     def _offer(
         self,
         rules: tuple[ObserverRule, ...],
-        game: GameResult | tuple[float, ...] | None,
+        prices: tuple[float, ...],
         clock: Clock,
         hidden: float | None = None,
     ) -> None:
         """Keep observers if the verifier's induction proves less for them, and what their game knows to be hidden."""
-        prices = (game.multiplier, *game.prices) if isinstance(game, GameResult) else game or ()
         best, missing = self.best, len(self.best.bound.prices) - len(prices)
         bound = ProvenBound(self.delay, 0.0, (*prices, *(0.0,) * missing), rules)
         upper = self._proven(bound, clock)
@@ -294,17 +298,6 @@ class _Search:
         asked = self.asked
         given = {"gap": asked.gap, "memory_bytes": asked.memory_bytes, "task": asked.task}
         return enclose(problem, hide, threshold=asked.bounds[0], clock=clock, **given, **more)
-
-    def _solved(self, problem: Problem, pairs: Pairs, most: int, known: float) -> GameResult | None:
-        """The game on some pairs, with time left for the induction; None where there is no time."""
-        moves, asked = sum(step.nnz for step in pairs.steps), self.asked
-        spare = self.clock.share(more=-_INDUCTION_SECONDS * moves)
-        if spare.left < _GAME_SECONDS * moves:
-            return None
-        return solve_game(
-            problem, threshold=asked.bounds[0], gap=asked.gap, iterations=most, pairs=pairs, known=known,
-            task=asked.task, clock=spare,
-        )  # fmt: skip
 
 
 def _check_ended(game: GameBounds | GameResult) -> None:
