@@ -83,6 +83,7 @@ class _Backward:
     def __init__(self, agent: AgentProblem, game: GameResult):
         self._agent, self._pairs, self._multiplier = agent, game.pairs, game.multiplier
         self._moves, last = Moves.of(game.pairs.hidden), self._states(game.pairs.hidden.horizon)
+        self._ends: tuple[Layer, Layer] | None = None  # of the moves that are made
         costs = np.minimum(game.rules[0].costs(), _EXCLUDED)
         self.value: Float[np.ndarray, "n X"] = costs[:, last.z] + agent.state_values(self._multiplier)[last.x]
 
@@ -97,18 +98,20 @@ class _Backward:
         **Raises:** `TooLargeError` where its tables do not fit: flows and scores of each (action, state, point), and masses and
         values of each (arrival, point).
         """
-        hidden, self._here, after = self._pairs.hidden, self._states(time), self._states(time + 1)
-        every = np.arange(hidden.num_events)[None]  # the nodes after a step are its events
-        arrived, self._step = self._moves.advance(hidden, time, self._here, every)
-        self._begin = np.searchsorted(arrived.node, np.arange(hidden.num_events + 1))
-        self._arrived = np.searchsorted(self._pairs.state_of(after), self._pairs.state_of(arrived))
-        need = 8 * points * 3 * (num_rows(self._step) + len(arrived))
+        hidden, ends = self._pairs.hidden, (self._states(time), self._states(time + 1))
+        if self._ends is None or not all(one.equals(other) for one, other in zip(ends, self._ends, strict=True)):
+            self._ends, every = ends, np.arange(hidden.num_events)[None]  # the nodes after a step are its events
+            arrived, self._step = self._moves.advance(hidden, time, ends[0], every)
+            self._begin = np.searchsorted(arrived.node, np.arange(hidden.num_events + 1))
+            self._arrived = np.searchsorted(self._pairs.state_of(ends[1]), self._pairs.state_of(arrived))
+        self._here = ends[0]
+        need = 8 * points * 3 * (num_rows(self._step) + len(self._arrived))
         if need > memory_bytes:
             raise TooLargeError(
                 f"the values of {points:,} nodes at time {time} need {need / 2**30:.2g} GiB, and the budget is"
                 f" {memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
             )
-        return points * (2 * self._step.nnz + len(arrived) * len(self.value))
+        return points * (2 * self._step.nnz + len(self._arrived) * len(self.value))
 
     def step(self, time: int, mass: sp.csr_array, table: Float[np.ndarray, "A m"]) -> Int[np.ndarray, "n E"]:
         """Where each event leads from each point, whose `mass` is `P(point, pair)`; `value` becomes that of the points."""

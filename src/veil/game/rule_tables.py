@@ -15,6 +15,7 @@ row, weighted. With a negative weight for what is forgotten it bounds the opacit
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -58,6 +59,19 @@ class Part:
     ) -> "Part":
         """The part of the keys that pairs or arrivals read."""
         return cls(time, *number_keys(keys), width, weight, arrives, channel)
+
+    @cached_property
+    def _apart(self) -> bool:
+        """Whether each pair or arrival reads an entry that no other does, in order."""
+        return len(self.entry) == len(self.key) and bool(np.all(np.diff(self.entry) > 0))
+
+    def read(self, values: Entries) -> Float[np.ndarray, " m"]:
+        """The value of the entry of each pair or arrival."""
+        return values if self._apart else values[self.entry]
+
+    def sums(self, masses: Float[np.ndarray, " m"]) -> Entries:
+        """The mass of each entry from those of pairs or arrivals."""
+        return masses if self._apart else np.bincount(self.entry, masses, len(self.key))
 
     def dense(self, values: Entries, rows: int, fill: float = np.inf) -> Float[np.ndarray, "n Z"]:
         """The values of the entries as a table with so many rows, filled where nothing can be reached."""
@@ -104,15 +118,13 @@ class RuleTable:
     def joint(self, masses: Sequence[np.ndarray], arrived: Sequence[np.ndarray]) -> Entries:
         """The masses of all entries from those of the pairs of all layers, and of the arrivals of all steps."""
         read = [arrived[part.time - 1] if part.arrives else masses[part.time] for part in self.parts]
-        return np.concatenate(
-            [np.bincount(part.entry, mass, len(part.key)) for part, mass in zip(self.parts, read, strict=True)]
-        )
+        return np.concatenate([part.sums(mass) for part, mass in zip(self.parts, read, strict=True)])
 
     def paid(self, costs: Entries, time: int, *, arrives: bool = False) -> Float[np.ndarray, " n"] | None:
         """The weighted costs that are read at each pair of a layer, or at each arrival of the step to it; None if none are."""
         total = None
         for part, place in self._read.get((time, arrives), ()):
-            paid = costs[place][part.entry]
+            paid = part.read(costs[place])
             paid = paid if part.weight == 1 else part.weight * paid
             total = paid if total is None else total + paid
         return total
