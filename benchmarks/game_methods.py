@@ -13,9 +13,9 @@ import numpy as np
 
 import veil
 from veil.common.clock import Clock, Progress
-from veil.common.logs import conditional_entropy_bits, posteriors, surprisal_bits
+from veil.common.logs import code_lengths_bits
 from veil.game.responses import AgentProblem, Outcome
-from veil.game.rules import complete, covering_rule, rule_costs
+from veil.game.rules import complete, covering_rule
 from veil.game.solve import GameResult, solve_game
 
 _SHARP = 1e3  # costs are multiplied by it: a soft response is then a best one but for T log2(A) / 1000 bits
@@ -54,22 +54,22 @@ class Priced:
     threshold: float
 
     def value(self, outcome: Outcome) -> float:
-        return conditional_entropy_bits(outcome.joint) + self.price * (outcome.expected_return - self.threshold)
+        return self.game.table.entropy(outcome.joint) + self.price * (outcome.expected_return - self.threshold)
 
     def bound(self, rule: np.ndarray, cover: np.ndarray) -> float:
-        costs = rule_costs(complete(rule, cover, self.game), self.game.pairs.reachable)
+        costs = code_lengths_bits(complete(rule, cover, self.game))
         return self.game.best_response(costs, self.price)[0] - self.price * self.threshold
 
 
 def mirror_ascent(priced: Priced) -> Iterator[tuple[float, np.ndarray]]:
     """Step 1: each policy answers softly to the sum of all surprisals so far; the rule is the mean of the posteriors."""
     game = priced.game
-    outcome = game.outcome(game.soft_response(np.zeros(game.pairs.reachable.shape), priced.price).tables)
+    outcome = game.outcome(game.soft_response(np.zeros(game.table.size), priced.price)[1])
     costs, rules = np.zeros_like(outcome.joint), np.zeros_like(outcome.joint)
     for count in range(1, 10**9):
-        costs += surprisal_bits(outcome.joint)
-        rules += posteriors(outcome.joint)
-        outcome = game.outcome(game.soft_response(costs, (count + 1) * priced.price).tables)
+        costs += game.table.surprisals(outcome.joint)
+        rules += game.table.posteriors(outcome.joint)
+        outcome = game.outcome(game.soft_response(costs, (count + 1) * priced.price)[1])
         yield priced.value(outcome), rules / count
 
 
@@ -79,9 +79,9 @@ def frank_wolfe(priced: Priced) -> Iterator[tuple[float, np.ndarray]]:
     members = [game.outcome(game.uniform())]
     weights, mixture, rules = np.ones(1), members[0], np.zeros_like(members[0].joint)
     for count in range(1, 10**9):
-        slope = surprisal_bits(mixture.joint)
-        rules += posteriors(mixture.joint)
-        found = game.outcome(game.soft_response(_SHARP * slope, _SHARP * priced.price).tables)
+        slope = game.table.surprisals(mixture.joint)
+        rules += game.table.posteriors(mixture.joint)
+        found = game.outcome(game.soft_response(_SHARP * slope, _SHARP * priced.price)[1])
         members.append(found)
         step = _longest(lambda s: mixture.mixed(found, s), priced, 1.0)  # noqa: B023
         weights = np.append((1 - step) * weights, step)
@@ -98,7 +98,7 @@ def frank_wolfe(priced: Priced) -> Iterator[tuple[float, np.ndarray]]:
 def _pairwise(
     priced: Priced, members: list[Outcome], weights: np.ndarray, mixture: Outcome
 ) -> tuple[Outcome, np.ndarray]:
-    slope = surprisal_bits(mixture.joint)
+    slope = priced.game.table.surprisals(mixture.joint)
     scores = np.array([np.vdot(slope, m.joint) + priced.price * m.expected_return for m in members])
     best, worst = int(np.argmax(scores)), int(np.argmin(np.where(weights > 0, scores, np.inf)))
     if best == worst:

@@ -8,9 +8,8 @@ import veil
 from tests.random_problems import random_spec, to_problem
 from veil.common.clock import Clock
 from veil.engine.compile import build
-from veil.engine.return_range import threshold as threshold_of
 from veil.game.bounds import Bounds
-from veil.game.growth import Events, Growth
+from veil.game.enclose import Enclosure
 from veil.game.pairs import FullHistory, ObserverMemory, Pairs, make_pairs
 from veil.game.responses import AgentProblem, Task
 
@@ -33,10 +32,11 @@ def grown(
     task: Task = (),
 ) -> Bounds:
     """The bounds of memories that grow, though the whole memory may fit; without `windows` from the last event on."""
-    threshold = threshold_of(problem) if threshold is None else threshold
-    growth = Growth(problem, threshold, gap, nodes, most_nodes, memory_bytes, clock or Clock(), task)
-    growth.begin_growing()
-    return growth.run(growth.first() if windows else Events(1))
+    search = Enclosure(
+        problem, threshold=threshold, asked_gap=gap, nodes=nodes, most_nodes=most_nodes, memory_bytes=memory_bytes,
+        clock=clock or Clock(), task=task,
+    )  # fmt: skip
+    return search.run(search.growing(windows=windows))
 
 
 def binding_threshold(agent: AgentProblem, share: float) -> float:

@@ -7,9 +7,8 @@ import pytest
 
 import veil
 from tests.game.cases import agent_of
-from veil.game.ascent import game_of_policy
 from veil.game.pairs import LastEvents
-from veil.game.solve import solve_game
+from veil.game.solve import game_of_policy, solve_game
 
 
 def two_states(
@@ -39,7 +38,7 @@ def test_a_policy_that_was_not_searched_has_the_bound_of_its_own_posterior():
     problem = veil.gallery.load("paper-last-state", horizon=4).replace(min_return="60%")
     game = solve_game(problem, LastEvents(1), gap=1e-2)
     agent = agent_of(problem, LastEvents(1))
-    found = game_of_policy(agent, game.tables, agent.outcome(game.tables), game, game.threshold)
+    found = game_of_policy(agent, game.tables, game)
     assert found.lower == pytest.approx(game.lower, abs=1e-9)
     assert found.upper >= game.lower
     assert (found.iterations, found.history) == (game.iterations, game.history)

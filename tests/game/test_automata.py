@@ -9,13 +9,13 @@ from tests.seeds import in_blocks
 from veil.common.clock import Clock, Progress
 from veil.engine.compile import build
 from veil.game.arrivals import make_arrivals
-from veil.game.ascent import game_of_policy
 from veil.game.clusters import clustered_graph, opacity_lower_bound
-from veil.game.lift import ChargedBits, lift
+from veil.game.lift import lift
 from veil.game.pairs import LastEvents, make_pairs
 from veil.game.redirect import redirected_graph
 from veil.game.responses import AgentProblem
-from veil.game.solve import solve_game
+from veil.game.rule_tables import charged_table
+from veil.game.solve import game_of_policy, solve_game
 
 
 @in_blocks(5, 40)
@@ -85,11 +85,11 @@ def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_al
     game = solve_game(problem, threshold=threshold, gap=1e-2, iterations=100, pairs=pairs)
     clustered = clustered_graph(AgentProblem(problem, pairs), game.tables, 4)
     moved = make_pairs(build(problem), clustered.memory)
-    agent = AgentProblem(problem, moved, make_arrivals(moved))
+    agent = AgentProblem(problem, moved, charged_table(moved, make_arrivals(moved)))
     tables = clustered.moved(pairs, game.tables, agent)
-    first = ChargedBits(agent).value(agent.outcome(tables))
+    first = agent.table.entropy(agent.outcome(tables).joint)
     lifted = lift(agent, tables, threshold, game.multiplier, 15, Clock())
-    result = game_of_policy(agent, lifted.tables, lifted.outcome, game, threshold)
+    result = game_of_policy(AgentProblem(problem, moved), lifted.tables, game)
     exact, earned = play_history(problem, result.policy())[:2]
     assert lifted.bits <= exact + 1e-9
     assert lifted.outcome.expected_return >= threshold - 1e-9 * (1 + abs(threshold))
@@ -109,12 +109,12 @@ def test_lifting_raises_what_is_proven_of_a_policy(name: str, horizon: int):
     game = solve_game(problem, LastEvents(1), gap=1e-2)
     clustered = clustered_graph(AgentProblem(problem, game.pairs), game.tables, 16)
     pairs = make_pairs(build(problem), clustered.memory)
-    agent = AgentProblem(problem, pairs, make_arrivals(pairs))
+    agent = AgentProblem(problem, pairs, charged_table(pairs, make_arrivals(pairs)))
     tables = clustered.moved(game.pairs, game.tables, agent)
-    before = ChargedBits(agent).value(agent.outcome(tables))
+    before = agent.table.entropy(agent.outcome(tables).joint)
     lifted = lift(agent, tables, game.threshold, game.multiplier, 20, Clock())
     assert lifted.bits > before + 0.1
-    assert lifted.bits == ChargedBits(agent).value(lifted.outcome)
+    assert lifted.bits == agent.table.entropy(lifted.outcome.joint)
     assert lifted.bits <= opacity_lower_bound(pairs, lifted.tables).bits
     assert 0 <= lifted.outcome.expected_return - (game.threshold or 0.0) <= 1e-3
 

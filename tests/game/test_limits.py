@@ -53,6 +53,19 @@ def test_a_proof_whose_least_pass_takes_longer_than_its_limit_is_refused_in_time
     assert time.monotonic() - begin < 6
 
 
+def test_the_seconds_that_a_proof_may_take_more_are_those_of_all_its_channels_together():
+    """Six channels whose histories do not fit: each by itself would take a second more than its share."""
+    problem = veil.gallery.load("later-last-state").replace(horizon=60, min_return="90%")
+    pairs = [veil.Pair(f"p{number}", secret=veil.LastState([number, number + 1]), min=0.01) for number in range(5)]
+    problem = problem.replace(pairs=pairs)
+    policy = veil.MarkovPolicy.uniform(problem)
+    begin = time.process_time()
+    proof = veil.certify(problem, policy, 0.2, progress=False)
+    assert time.process_time() - begin < 4
+    assert len(proof.channels) == 6
+    veil.verify(proof, problem, policy)
+
+
 def test_a_proof_without_time_is_one_of_a_small_problem():
     problem = veil.gallery.load("two-rooms")
     policy = veil.MarkovPolicy.uniform(problem)

@@ -14,7 +14,7 @@ from tests.problem.test_together import random_case
 from tests.proof.plain import code, saved
 from tests.random_problems import distributions
 from tests.seeds import in_blocks
-from veil.game.records import solve_records_game
+from veil.game.solve import solve_game
 
 
 def measured(problem: veil.Problem, policy: veil.HistoryPolicy, method: str = "exact") -> dict[str, veil.Opacity]:
@@ -41,7 +41,7 @@ def test_each_pair_hides_what_all_paths_say(seed: int) -> None:
     """In pairs that the policy watches, in one that it does not, and in one that shares the problem's own observer."""
     problem = small_pairs(seed + 1)
     for hide in (("own", "two"), ("two",), ("own",))[: 3 if seed else 1]:
-        policy = solve_records_game(problem, hide, gap=0.1).policy()
+        policy = solve_game(problem, hide=hide, gap=0.1).policy()
         assert policy.sees == hide
         wanted, found = hidden_bits(problem, policy), measured(problem, policy)
         assert found.keys() == wanted.keys() == {"own", "two", "third", "same"}
@@ -55,7 +55,7 @@ def test_each_pair_hides_what_all_paths_say(seed: int) -> None:
 def test_several_secrets_are_hidden_as_all_paths_say(seed: int) -> None:
     """Where each pair asks something else, of an earlier time or with a memory."""
     problem = random_secrets(seed + 1)
-    policy = solve_records_game(problem, ("own", *(one.name for one in problem.pairs)), gap=0.05).policy()
+    policy = solve_game(problem, hide=("own", *(one.name for one in problem.pairs)), gap=0.05).policy()
     wanted = hidden_bits(problem, policy)
     for method in ("exact", "bracket"):
         for name, one in measured(problem, policy, method).items():
@@ -67,7 +67,7 @@ def test_each_pair_hides_what_all_paths_say_on_many_problems() -> None:
     """The same for the games of sixty problems with two or three observers, of one secret and of several."""
     for seed in range(120):
         problem = random_pairs(seed // 2) if seed % 2 else random_secrets(seed // 2)
-        policy = solve_records_game(problem, ("own", *(one.name for one in problem.pairs)), gap=0.05).policy()
+        policy = solve_game(problem, hide=("own", *(one.name for one in problem.pairs)), gap=0.05).policy()
         wanted = hidden_bits(problem, policy)
         for name, one in measured(problem, policy).items():
             assert one.bits == pytest.approx(wanted[name], abs=1e-12)
@@ -77,7 +77,7 @@ def test_each_pair_hides_what_all_paths_say_on_many_problems() -> None:
 def test_one_certificate_for_pairs_that_are_watched_or_not(tmp_path: Path) -> None:
     """A lower bound on a pair that the policy does not watch is proven by both verifiers."""
     problem = small_pairs(1)
-    policy = solve_records_game(problem, ("own",), gap=0.1).policy()
+    policy = solve_game(problem, hide=("own",), gap=0.1).policy()
     bits = hidden_bits(problem, policy)
     problem = problem.replace(pairs=[replace(one, min=0.5 * bits[one.name]) for one in problem.pairs])
     proof = veil.certify(problem, policy, 2, progress=False)
@@ -93,7 +93,7 @@ def test_one_certificate_for_pairs_that_are_watched_or_not(tmp_path: Path) -> No
 )
 def test_files_and_runs(problem: veil.Problem, tmp_path: Path) -> None:
     """Both kinds of files bring the policy back; a run takes what the observers see together."""
-    policy = solve_records_game(problem, ("own", "p0"), gap=0.1).policy()
+    policy = solve_game(problem, hide=("own", "p0"), gap=0.1).policy()
     policy.save(tmp_path / "policy.safetensors")
     assert veil.HistoryPolicy.load(tmp_path / "policy.safetensors") == policy
     plain = veil.HistoryPolicy(policy.first, policy.following, policy.decisions)
@@ -110,7 +110,7 @@ def test_files_and_runs(problem: veil.Problem, tmp_path: Path) -> None:
 def test_what_is_refused() -> None:
     """Pairs that are not there, and views that tell no events apart."""
     problem = random_pairs(5)
-    policy = solve_records_game(problem, ("own", "p0"), gap=0.1).policy()
+    policy = solve_game(problem, hide=("own", "p0"), gap=0.1).policy()
     with pytest.raises(veil.InputError, match="there is no pair 'p0'"):
         veil.opacity(problem.replace(pairs=()), policy)
     first, later = policy.views["own"]
@@ -123,7 +123,7 @@ def test_what_is_refused() -> None:
 def test_secrets_that_the_policy_does_not_know_of() -> None:
     """They are measured all the same: what the policy acts on, and what is asked, are followed side by side."""
     problem = random_pairs(5)
-    policy = solve_records_game(problem, ("own", "p0"), gap=0.1).policy()
+    policy = solve_game(problem, hide=("own", "p0"), gap=0.1).policy()
     other = problem.replace(pairs=[*problem.pairs, veil.Pair("start", secret=veil.InitialState())])
     values = veil.StateAt(1, [0]), veil.StateAt(1, [1])
     settled = problem.replace(secret=values[0], pairs=[veil.Pair("p0", secret=values[1])])

@@ -15,14 +15,12 @@ from tests.problem.test_together import random_case
 from tests.proof.plain import code, saved
 from tests.random_problems import distributions
 from tests.seeds import in_blocks, looped
-from veil.common.logs import conditional_entropy_bits
-from veil.engine.compile import build
-from veil.engine.kernel import num_rows
+from veil.common.clock import Clock
 from veil.engine.return_range import threshold
 from veil.game.bounds import Bounds
-from veil.game.pairs import FullHistory, Pairs, make_pairs
-from veil.game.records import Records, records_of, solve_records_game
+from veil.game.records import Players, players_of
 from veil.game.responses import AgentProblem
+from veil.game.solve import solve_game
 from veil.problem.apart import apart
 from veil.problem.together import Together, shared_parts
 
@@ -56,23 +54,18 @@ def random_secrets(seed: int) -> veil.Problem:
     return problem.replace(pairs=pairs)
 
 
-def prepared(problem: veil.Problem) -> tuple[Pairs, AgentProblem, list[Records]]:
-    together = apart(problem, ("own", *(one.name for one in problem.pairs)))
-    pairs = make_pairs(build(together.joint), FullHistory())
-    width = max(view.num_values for view in together.views)
-    return pairs, AgentProblem(together.joint, pairs), [records_of(pairs, view, width) for view in together.views]
-
-
-def joint_of(record: Records, joint: np.ndarray) -> np.ndarray:
-    """`P(record, value)` of one observer from what the pairs of the last time have."""
-    return (record.gathered @ joint.ravel()).reshape(len(record), -1)
+def prepared(problem: veil.Problem) -> tuple[Players, AgentProblem]:
+    """The observers of all channels, with the agent who acts on what all of them see."""
+    players = players_of(problem, ("own", *(one.name for one in problem.pairs)), 2**31, Clock())
+    return players, AgentProblem(players.problem, players.pairs, players.table)
 
 
 def convex_optimum(problem: veil.Problem, bound: float | None = None) -> float:
     """`max min_j H_j` over all policies on the hidden state and all histories, or the most of the first under a bound."""
     import cvxpy as cp  # pyright: ignore[reportMissingImports]
 
-    pairs, agent, records = prepared(problem)
+    players, agent = prepared(problem)
+    pairs = players.pairs
     actions, flows, constraints, gained = agent.num_actions, [], [], 0.0
     here = pairs.start
     for time, layer in enumerate(pairs.layers[:-1]):
@@ -84,14 +77,12 @@ def convex_optimum(problem: veil.Problem, bound: float | None = None) -> float:
         here = pairs.steps[time].T @ flow
         flows.append(flow)
     gained = gained + agent.terminal @ here
-    size, values = pairs.reachable.shape
-    leaves = sp.csr_array(
-        (np.ones(len(pairs.leaf)), (pairs.leaf, np.arange(len(pairs.leaf)))), shape=(size * values, len(pairs.leaf))
-    )
     bits = []
-    for record in records:
-        joint, width = record.gathered @ (leaves @ here), num_rows(record.gathered) // len(record)
-        rows = sp.kron(sp.eye_array(len(record)), np.ones((width, width))) @ joint
+    for part in players.table.parts:  # P(record, value) of one observer, from the pairs of the last time
+        size, entries = len(part.entry), len(part.key)
+        joint = sp.csr_array((np.ones(size), (part.entry, np.arange(size))), shape=(entries, size)) @ here
+        record = part.key // part.width
+        rows = sp.csr_array((record[:, None] == record).astype(float)) @ joint
         bits.append(-cp.sum(cp.rel_entr(joint, rows)) / math.log(2))
     wanted = threshold(problem)
     assert wanted is not None
@@ -129,9 +120,10 @@ def test_records_hide_what_the_pairs_hide(seed: int) -> None:
     secrets = (None, None, None, None, veil.LastState([1]), veil.StateAt(1, [0]), veil.Visited({"two": [2]}))
     problem = problem.replace(pairs=[veil.Pair("two", two, secrets[seed % 7])])
     policy = veil.MarkovPolicy(distributions(np.random.default_rng([seed, 5]), 3, 2))
-    pairs, agent, records = prepared(problem)
+    players, agent = prepared(problem)
+    pairs = players.pairs
     joint = agent.outcome([policy.probabilities[pairs.hidden.state[one.x]].T for one in pairs.layers[:-1]]).joint
-    found = [conditional_entropy_bits(joint_of(one, joint)) for one in records]
+    found = players.table.bits(joint)
     assert found[0] == pytest.approx(veil.opacity(problem, policy, "exact").bits, abs=1e-12)
     assert found[1] == pytest.approx(veil.pair_values(problem, policy, "exact")[0].bits, abs=1e-12)
 
@@ -144,7 +136,7 @@ def check_optimum(problem: veil.Problem, folder: Path, *, covered: bool = True) 
     names = ("own", *(one.name for one in problem.pairs))
     wanted = convex_optimum(problem)
     check_certificate(problem, names, wanted, folder, covered=covered)
-    most = solve_records_game(problem, ("p0",)).upper
+    most = solve_game(problem, hide=("p0",)).upper
     bound = min(0.5 * (wanted + most), most - 0.02)  # the last bits have no bounded price
     if len(problem.pairs) == 1 and bound > 0:
         bounded = problem.replace(pairs=[replace(problem.pairs[0], min=bound)])
@@ -155,7 +147,7 @@ def check_certificate(
     problem: veil.Problem, names: tuple[str, ...], optimum: float, folder: Path, *, covered: bool
 ) -> None:
     """What the game finds lies within 0.002 bits around the optimum, and both of its bounds are proven."""
-    found = solve_records_game(problem, names)
+    found = solve_game(problem, hide=names)
     assert found.lower - 1e-5 <= optimum <= found.upper + 1e-5
     assert found.upper - found.lower <= 2e-3
     policy = found.policy()
@@ -210,7 +202,7 @@ def test_several_secrets_without_a_decision() -> None:
     )
     names = ("own", "p0", "start")
     even = veil.MarkovPolicy.uniform(problem)
-    found = solve_records_game(problem, names)
+    found = solve_game(problem, hide=names)
     bits = [veil.opacity(problem, even, "exact", pair=name).bits for name in names]
     assert found.lower == pytest.approx(min(bits), abs=1e-9)
     assert found.upper == pytest.approx(min(bits), abs=2e-3)
@@ -235,7 +227,7 @@ def test_bits_that_are_kept_may_have_any_price(kept: float) -> None:
     pytest.importorskip("cvxpy")
     problem = dear_bits(kept)
     optimum = convex_optimum(problem, kept)
-    found = solve_records_game(problem, ("own",), gap=1e-5)
+    found = solve_game(problem, hide=("own",), gap=1e-5)
     assert found.lower - 2e-5 <= optimum <= found.upper + 2e-5
     assert found.upper - found.lower <= 1e-5
     own, price = (one.weight for one in found.rules)
@@ -250,7 +242,7 @@ def test_bits_that_are_kept_may_have_any_price(kept: float) -> None:
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e250])
 def test_the_unit_of_rewards_does_not_change_the_answer(scale: float) -> None:
     for kept, share in ((0.98, 0.9), (0.9999, 0.3)):
-        one, other = (solve_records_game(dear_bits(kept, by, share), ("own",), gap=1e-4) for by in (1.0, scale))
+        one, other = (solve_game(dear_bits(kept, by, share), hide=("own",), gap=1e-4) for by in (1.0, scale))
         assert other.lower == pytest.approx(one.lower, abs=2e-4)
         assert other.upper == pytest.approx(one.upper, abs=2e-4)
         assert other.multiplier * scale == pytest.approx(one.multiplier, rel=0.2, abs=1e-3)
@@ -261,8 +253,8 @@ def test_bits_that_no_policy_keeps_are_infeasible(scale: float) -> None:
     """At the largest return the friend keeps `h(0.6) = 0.971` bits."""
     for kept in (0.98, 0.972):
         with pytest.raises(veil.InfeasibleError, match="friend"):
-            solve_records_game(dear_bits(kept, scale, 1.0), ("own",))
-    assert solve_records_game(dear_bits(0.97, scale, 1.0), ("own",)).lower > 0
+            solve_game(dear_bits(kept, scale, 1.0), hide=("own",))
+    assert solve_game(dear_bits(0.97, scale, 1.0), hide=("own",)).lower > 0
 
 
 @pytest.mark.slow
@@ -278,18 +270,18 @@ def test_what_is_left_out() -> None:
     """Pairs with a belief or an upper bound have no part in the game, whose bound holds all the same; whole paths have none."""
     problem = two_sensors(1)
     wrong = problem.replace(pairs=[*problem.pairs, veil.Pair("wrong", belief=veil.Belief("uniform"))])
-    own = solve_records_game(wrong, ("own",))
-    both = solve_records_game(wrong, ("own", "wrong"))
+    own = solve_game(wrong, hide=("own",))
+    both = solve_game(wrong, hide=("own", "wrong"))
     assert [one.name for one in both.rules] == ["own"]
     assert both.upper == own.upper
     friend = problem.replace(pairs=[replace(problem.pairs[0], max=0.1)])
-    alone = solve_records_game(friend, ("own",))
+    alone = solve_game(friend, hide=("own",))
     assert alone.upper == own.upper
     assert alone.views == {}
     path = problem.replace(pairs=[veil.Pair("path", secret=veil.Trajectory())])
-    assert solve_records_game(path, ("own", "path")).upper == own.upper
+    assert solve_game(path, hide=("own", "path")).upper == own.upper
     with pytest.raises(veil.InputError, match="whole path"):
-        solve_records_game(problem.replace(secret=veil.Trajectory(), pairs=problem.pairs[:1]), ("own", "other"))
+        solve_game(problem.replace(secret=veil.Trajectory(), pairs=problem.pairs[:1]), hide=("own", "other"))
     for one, name in ((wrong, "wrong"), (path, "path")):
         with pytest.raises(veil.InputError, match=f"pair '{name}'.* without a belief, and not for several whole paths"):
             apart(one, ("own", name))
@@ -300,7 +292,7 @@ def test_the_threshold_is_that_of_the_problem_or_the_one_given() -> None:
     own = threshold(problem)
     assert own is not None
     for given, expected in ((None, own), (own / 2, own / 2)):
-        found = solve_records_game(problem, ("own", "p0"), threshold=given, gap=0.1)
+        found = solve_game(problem, hide=("own", "p0"), threshold=given, gap=0.1)
         assert found.threshold == expected
         assert found.expected_return >= expected
         assert 0 < found.lower <= found.upper

@@ -6,8 +6,8 @@ import pytest
 import veil
 from tests.game.cases import agent_of, small
 from tests.seeds import in_blocks
-from veil.common.logs import conditional_entropy_bits
-from veil.game.rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
+from veil.common.logs import code_lengths_bits, conditional_entropy_bits
+from veil.game.rules import complete, covering_rule, simple_rules, upper_bound
 
 
 @in_blocks(15, 40)
@@ -15,21 +15,24 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(seed):
     _, problem, threshold = small(seed)
     agent = agent_of(problem)
     rule = covering_rule(agent)
-    np.testing.assert_allclose(rule.sum(axis=1), 1.0)
-    node, z = np.argwhere(agent.pairs.reachable)[seed % agent.pairs.reachable.sum()]
-    assert np.isfinite(upper_bound(agent, rule_costs(rule, agent.pairs.reachable), threshold)[0])
+    (part,) = agent.table.parts
+    np.testing.assert_allclose(agent.table.totals(rule), 1.0)
+    place = seed % len(rule)
+    assert np.isfinite(upper_bound(agent, code_lengths_bits(rule), threshold)[0])
     assert complete(rule, rule, agent) is rule
     excluding = rule.copy()
-    excluding[node, z] = 0.0
-    costs = rule_costs(excluding, agent.pairs.reachable)
-    assert costs[node, z] == np.inf
+    excluding[place] = 0.0
+    costs = code_lengths_bits(excluding)
+    assert costs[place] == np.inf
     for multiplier in (0.0, 1.0, 1e6):
         assert agent.best_response(costs, multiplier)[0] == np.inf
     assert upper_bound(agent, costs, threshold)[0] == np.inf
-    excluding[(node + 1) % len(rule)] = 0.0  # a node that the rule does not know takes the other rule as it is
+    node = part.key // part.width
+    other = node == (node[place] + 1) % agent.pairs.graph.sizes[-1]
+    excluding[other] = 0.0  # a node that the rule does not know takes the other rule as it is
     completed = complete(excluding, rule, agent)
-    np.testing.assert_array_equal(completed[(node + 1) % len(rule)], rule[(node + 1) % len(rule)])
-    assert np.isfinite(upper_bound(agent, rule_costs(completed, agent.pairs.reachable), threshold)[0])
+    np.testing.assert_array_equal(completed[other], rule[other])
+    assert np.isfinite(upper_bound(agent, code_lengths_bits(completed), threshold)[0])
 
 
 def test_simple_rules_of_a_secret_settled_first():
@@ -37,10 +40,12 @@ def test_simple_rules_of_a_secret_settled_first():
     agent = agent_of(problem)
     hidden = agent.pairs.hidden
     even, prior, first = simple_rules(agent)
-    assert np.ptp(even) == 0
-    np.testing.assert_allclose(prior, np.broadcast_to(hidden.start @ hidden.label, prior.shape))
+    (part,) = agent.table.parts
+    node, value = np.divmod(part.key, part.width)
+    np.testing.assert_allclose(even, 1 / np.bincount(node)[node])
+    np.testing.assert_allclose(prior, (hidden.start @ hidden.label)[value])
     # The observer who stops looking after the first event: what it pays is H(Z | first event), whatever the policy.
-    value, _ = agent.best_response(rule_costs(first, agent.pairs.reachable), 0.0)
+    value, _ = agent.best_response(code_lengths_bits(first), 0.0)
     assert value == pytest.approx(conditional_entropy_bits(hidden.root.T @ hidden.label), abs=1e-12)
 
 
@@ -55,4 +60,6 @@ def test_the_rule_of_the_first_event_where_the_first_of_all_events_cannot_come_f
     nodes = {int(graph.first[event]): row / row.sum() for event, row in zip((1, 2), joint, strict=True)}
     for table in graph.following:
         nodes = {int(after): row for node, row in nodes.items() for after in table[node] if after >= 0}
-    np.testing.assert_allclose(rule, [nodes[node] for node in range(graph.sizes[-1])])
+    (part,) = agent.table.parts
+    found = part.dense(rule, graph.sizes[-1], 0.0)
+    np.testing.assert_allclose(found, [nodes[node] for node in range(graph.sizes[-1])])

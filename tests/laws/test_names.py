@@ -19,7 +19,7 @@ from tests.seeds import blocks
 from veil.common.errors import InputError
 from veil.formats.policies.text import policy_from_csv, policy_from_json, policy_to_csv, policy_to_json
 from veil.game.bounds import Bounds
-from veil.game.records import solve_records_game
+from veil.game.solve import solve_game
 from veil.problem.fingerprint import fingerprint
 from veil.proof.compiled import content_of
 
@@ -117,10 +117,10 @@ def test_pairs_whose_observations_read_alike(block: range, tmp_path: Path) -> No
     for seed in block:
         plain = (random_pairs if seed % 2 else random_secrets)(seed)
         names = ("own", *(one.name for one in plain.pairs))
-        expected = solve_records_game(plain, names, gap=0.05)
+        expected = solve_game(plain, hide=names, gap=0.05)
         for given in (ALIKE, SAME, NUMBERED):
             problem = with_observations(plain, given)
-            game = solve_records_game(problem, names, gap=0.05)
+            game = solve_game(problem, hide=names, gap=0.05)
             assert (game.lower, game.upper) == (expected.lower, expected.upper), seed
             policy = game.policy()
             truth = hidden_bits(problem, policy)
@@ -142,7 +142,7 @@ def test_a_tuple_of_observations_that_reads_like_one_that_never_comes(tmp_path: 
             model, veil.Observer(np.eye(2)[[0, 1, 0]], own), veil.LastState({0}), 2,
             pairs=[veil.Pair("p", veil.Observer(np.eye(2)[[1, 1, 0]], other))],
         )  # fmt: skip
-        game = solve_records_game(problem, ("own", "p"), gap=1e-3)
+        game = solve_game(problem, hide=("own", "p"), gap=1e-3)
         policy = game.policy()
         assert min(hidden_bits(problem, policy).values()) == pytest.approx(game.lower, abs=1e-9)
         proof = veil.certify(problem, policy, hide="own, p", game=Bounds.of(game), progress=False)

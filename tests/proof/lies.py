@@ -12,7 +12,6 @@ import veil
 from tests.game.test_records import random_pairs
 from tests.proof.cases import KINDS, constrained, noisy_problem, random_policy, random_problem, with_path
 from veil.engine.return_range import threshold
-from veil.game.records import solve_records_game
 from veil.game.solve import solve_game
 from veil.measure.constrained import quantity_values
 from veil.policy.history import HistoryPolicy
@@ -89,7 +88,7 @@ def _best(problem: veil.Problem, names: tuple[str, ...]) -> float:
     if problem.return_over != "horizon" or problem.others or any(one.min for one in problem.channels):
         return -np.inf
     if names != ("own",):
-        return solve_records_game(problem, names, gap=1e-3).lower
+        return solve_game(problem, hide=names, gap=1e-3).lower
     return solve_game(problem, threshold=threshold(problem), iterations=60).lower
 
 

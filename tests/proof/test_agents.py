@@ -14,7 +14,7 @@ from tests.proof.plain import saved, second
 from tests.proof.reading import Setting
 from tests.seeds import blocks
 from veil.common.errors import CertificateError, TooLargeError
-from veil.game.records import solve_records_game
+from veil.game.solve import solve_game
 from veil.policy.recall import recall
 from veil.proof.certificate import Certificate
 from veil.proof.compiled import record_of
@@ -128,7 +128,7 @@ def test_a_path_before_an_observer_that_depends_on_time(tmp_path: Path):
 def test_a_history_of_what_several_observers_see(tmp_path: Path):
     """What its situations remember is told in the certificate, and checked against the problem."""
     problem, names = random_pairs(6), ("own", "p0")
-    policy = solve_records_game(problem, names, gap=1e-2).policy()
+    policy = solve_game(problem, hide=names, gap=1e-2).policy()
     claim = veil.certify(problem, policy, gap=10, hide=", ".join(names), progress=False)
     assert claim.register is not None
     veil.verify(claim, problem, policy)

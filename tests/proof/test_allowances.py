@@ -60,7 +60,8 @@ def backward(seed: int) -> float:
     """By how much the bound of an observer's rule is above what exact arithmetic finds."""
     problem = tiny_problem(seed)
     game, rng = solve_game(problem, iterations=3, gap=0), np.random.default_rng(seed)
-    costs = rng.integers(3, 9, size=game.costs.shape) / 2 + len(problem.secret_values)
+    values = len(problem.secret_values)
+    costs = rng.integers(3, 9, size=(game.graph.sizes[-1], values)) / 2 + values
     price = float(rng.integers(0, 3)) / 2
     graph = game.graph.first, game.graph.following
     found = rule_bound(CheckedProblem(problem), Witness(*graph, costs, price, "all"), (0.5,), None)

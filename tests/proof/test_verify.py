@@ -21,7 +21,6 @@ from veil.common.clock import Clock
 from veil.common.errors import CertificateError
 from veil.game.bounds import Bounds
 from veil.game.enclose import enclose
-from veil.game.records import solve_records_game
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
 from veil.proof.certify import certify
@@ -53,7 +52,7 @@ def test_the_bound_of_a_rule_is_at_least_the_exact_one(block: range):
         problem = tiny_problem(seed)
         game = solve_game(problem, iterations=3, gap=0)
         rng = np.random.default_rng(seed)
-        costs = -np.log2(rng.dirichlet(np.ones(len(problem.secret_values)), size=len(game.costs)) * 0.999 + 1e-9)
+        costs = -np.log2(rng.dirichlet(np.ones(len(problem.secret_values)), size=game.graph.sizes[-1]) * 0.999 + 1e-9)
         threshold = float(rng.normal()) if seed % 3 else None
         price = float(rng.gamma(1.0)) if threshold is not None else 0.0
         witness = Witness(game.graph.first, game.graph.following, costs, price, "all")
@@ -105,9 +104,9 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(block: range):
         policy = random_policy(problem, "markov", seed)
         game = solve_game(problem, iterations=5, gap=0)
         certificate = certify(problem, policy, game=Bounds.of(game))
-        reachable = np.argwhere(game.pairs.reachable)
+        costs = game.rules[0].costs() + 2.0**-39
+        reachable = np.argwhere(np.isfinite(costs))
         node, z = reachable[seed % len(reachable)]
-        costs = np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
         costs[node, z] = np.inf
         witness = Witness(game.graph.first, game.graph.following, costs, game.multiplier, "all")
         assert rule_bound(CheckedProblem(problem), witness, (problem.min_return,), None) == np.inf  # type: ignore[arg-type]
@@ -125,7 +124,7 @@ def test_a_missing_edge_proves_nothing(block: range):
     for seed in block:
         problem = random_problem(seed)
         game = solve_game(problem, iterations=2, gap=0)
-        costs = np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
+        costs = game.rules[0].costs() + 2.0**-39
         first, following = game.graph.first.copy(), [table.copy() for table in game.graph.following]
         tables = [first[None], *following]
         table = tables[seed % len(tables)]
@@ -206,7 +205,7 @@ def test_a_long_horizon_by_windows(name):
 def test_weights_of_a_game_that_fall_short_of_one_are_raised(weights: tuple[float, float]):
     """Those of several hidden pairs sum to one up to rounding; the certificate's sum to one or more, in fractions."""
     problem, policy = random_pairs(5), veil.MarkovPolicy.uniform(random_pairs(5))
-    game = solve_records_game(problem, ("own", "p0"))
+    game = solve_game(problem, hide=("own", "p0"))
     assert sum(map(Fraction, weights)) < 1
     short = tuple(replace(one, weight=weight) for one, weight in zip(game.rules, weights, strict=True))
     proof = certify(problem, policy, hide="own, p0", game=Bounds.of(replace(game, rules=short)), progress=False)

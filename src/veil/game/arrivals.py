@@ -1,7 +1,4 @@
-"""Where a step leads with the event that shows it kept apart: what merging histories into one node loses is counted there.
-
-An arrival is (node left, event, hidden state reached). The node that the event leads to may be the same for many of them.
-"""
+"""Steps whose arrivals are kept apart where the pairs of the next layer are one: by what was left, or by what was seen."""
 
 from dataclasses import dataclass
 
@@ -11,9 +8,9 @@ from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
-from ..common.logs import log2_or_zero
-from ..common.numbering import number_keys
-from ..engine.moves import Moves
+from ..common.numbering import number_keys, number_true
+from ..engine.kernel import num_rows
+from ..engine.moves import Layer, Moves
 from .pairs import DEFAULT_MEMORY, Pairs
 
 _BYTES_A_MOVE, _BYTES_AT_WORK = 40, 60  # of an arrival with its masses and payments; and more while its step is made
@@ -21,42 +18,44 @@ _SECONDS_A_MOVE = 3e-7  # to make it: measured on one core
 
 
 @dataclass(frozen=True, eq=False)
-class Arrivals:
+class Apart:
     """The arrivals of one step.
 
     `step` has a row for each (action, pair of layer t) as in `Pairs.steps` and a column for each arrival; `pair` is the
-    pair of layer t + 1 that an arrival is, `edge` a number of its (node, event) from 0 without gaps; edge k leaves
-    `node[k]` by `event[k]`. `target` is the node of each pair of layer t + 1.
+    pair of layer t + 1 that an arrival is.
     """
 
     step: sp.csr_array
     pair: Int[np.ndarray, " m"]
+
+
+def kept_apart(step: sp.csr_array, size: int, after: int) -> tuple[Apart, Int[np.ndarray, " m"]]:
+    """The arrivals of a step of pairs by the pair left, which is told of each; `size`, `after`: of the two layers."""
+    row = np.repeat(np.arange(num_rows(step), dtype=np.int64) % size, np.diff(step.indptr))
+    found, column = number_keys(row * after + step.indices)
+    left, pair = np.divmod(found, after)
+    shape = num_rows(step), len(found)
+    return Apart(sp.csr_array((step.data, column.astype(np.int32), step.indptr), shape=shape), pair), left
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals(Apart):
+    """The arrivals of one step by the node left and the event: where merging histories into one node loses something.
+
+    `edge` is a number of the (node, event) of each arrival, from 0 without gaps; edge k leaves `node[k]` by `event[k]`.
+    """
+
     edge: Int[np.ndarray, " m"]
     node: Int[np.ndarray, " k"]
     event: Int[np.ndarray, " k"]
-    target: Int[np.ndarray, " n"]
 
-    def by_event(self, table: Float[np.ndarray, "A n"], num_events: int) -> sp.csr_array:
-        """The step of a policy with its events apart: `(n, E · n')`, row p, column `e · n' + p'`.
-
-        Example: from one pair by one action to a pair with event 0 and chance 3/4, and to another with event 1 and chance 1/4,
-        it is `(1, 2 · 2)`: 3/4 in column 0 · 2 + 0, and 1/4 in column 1 · 2 + 1.
-        """
-        step, size, after = sp.coo_array(self.step), table.shape[1], len(self.target)
+    def under(self, table: Float[np.ndarray, "A n"]) -> sp.csr_array:
+        """The step of a policy: a row for each pair, a column for each arrival."""
+        step = sp.coo_array(self.step)
         weight = table.ravel()[step.row] * step.data
         kept = weight > 0
-        row, arrival = step.row[kept] % size, step.col[kept]
-        column = self.event[self.edge[arrival]].astype(np.int64) * after + self.pair[arrival]
-        return sp.csr_array(sp.coo_array((weight[kept], (row, column)), shape=(size, num_events * after)))
-
-    def lost_bits(self, mass: Float[np.ndarray, " m"]) -> tuple[float, Float[np.ndarray, " m"]]:
-        """`I(X'; C, O' | C') = H(X'|C') − H(X'|C, O')` of arrivals with these masses, and its derivative in them."""
-        there = np.bincount(self.pair, weights=mass, minlength=len(self.target))
-        nodes = np.bincount(self.target, weights=there)
-        edges = np.bincount(self.edge, weights=mass)
-        merged = (there / np.where(nodes > 0, nodes, 1.0)[self.target])[self.pair]
-        slope = log2_or_zero(mass / np.where(edges > 0, edges, 1.0)[self.edge]) - log2_or_zero(merged)
-        return float(mass @ slope), slope
+        places = step.row[kept] % table.shape[1], step.col[kept]
+        return sp.csr_array(sp.coo_array((weight[kept], places), shape=(table.shape[1], len(self.pair))))
 
 
 def make_arrivals(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DEFAULT_MEMORY) -> tuple[Arrivals, ...]:
@@ -79,26 +78,12 @@ def make_arrivals(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
 
 
 def arrivals_at(pairs: Pairs, moves: Moves, time: int) -> Arrivals:
-    """The arrivals of the step from the layer of a time; `moves`: those of the hidden chain."""
-    hidden, layer, after = pairs.hidden, pairs.layers[time], pairs.layers[time + 1]
-    carried = hidden.split_time <= time
-    values = hidden.num_values if carried else 1
-    keys, data, degrees = [], [], []
-    for action in range(len(moves.degree)):
-        pair, move = moves.entries(layer, action)
-        edge = layer.node[pair].astype(np.int64) * hidden.num_events + moves.event[move]
-        state = moves.target[move] * np.int64(values) + (layer.z[pair] if carried else 0)
-        keys.append(edge * (hidden.num_states * values) + state)
-        data.append(moves.probability[move])
-        degrees.append(moves.degree[action, layer.x])
-    span = hidden.num_states * values
-    found, columns = number_keys(np.concatenate(keys))
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(degrees))]).astype(np.int32)
-    shape = (len(moves.degree) * len(layer), len(found))
-    step = sp.csr_array((np.concatenate(data), columns.astype(np.int32), indptr), shape=shape)
-    edge, state = np.divmod(found, span)
-    edges, number = np.unique(edge, return_inverse=True)
-    node, event = np.divmod(edges, hidden.num_events)
-    there = pairs.graph.following[time][node, event].astype(np.int64)[number.ravel()] * span + state
-    known = (after.node.astype(np.int64) * hidden.num_states + after.x) * values + (after.z if carried else 0)
-    return Arrivals(step, np.searchsorted(known, there), number.ravel(), node, event, after.node)
+    """The arrivals of the step from the layer of a time: its next layer in a graph whose nodes are the edges of this one.
+
+    **Arguments:** `moves`: those of the hidden chain.
+    """
+    table = pairs.graph.following[time]
+    node, event = np.nonzero(table >= 0)
+    layer, step = moves.advance(pairs.hidden, time, pairs.layers[time], number_true(table >= 0))
+    wanted = pairs.keys_of(Layer(table[node, event][layer.node], layer.x, layer.z))
+    return Arrivals(step, np.searchsorted(pairs.keys(time + 1), wanted), layer.node, node, event)

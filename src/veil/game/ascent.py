@@ -8,12 +8,14 @@ converge.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import Clock, OutOfTime, Progress, Stop, too_large_if_late
+from ..common.logs import code_lengths_bits
 from ..engine.compile import build
 from ..engine.event_entropy import show_path
 from ..engine.moves import situations
@@ -25,9 +27,9 @@ from .averaging import WARM_STEP, Averaging, most_surplus
 from .multiplier import MultiplierSearch
 from .pairs import ObserverMemory, Pairs, PublicGraph, make_pairs
 from .public_graph import WrittenString
-from .responses import AgentProblem, Outcome, Tables, Task
-from .rule_tables import RuleTable
-from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
+from .responses import AgentProblem, Outcome, Tables
+from .rule_tables import Entries, Part
+from .rules import Bound, complete, covering_rule, simple_rules, upper_bound
 
 # Set by hand: they decide how fast the bounds converge, which are valid for any values.
 _TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
@@ -36,44 +38,52 @@ _BOUND_EVERY = 5  # iterations between two upper bounds, each of which costs abo
 # Multipliers tried where the largest return is asked for, over the largest reward: the bound falls with λ, until one bit is
 # worth less than any return given up, and rises with the rounding error of λ times the return.
 _MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5, 1e7, 1e9)
-_LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
+LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
 # That the pairs of a game may take in any case: those of a small tree are worth more than the limit.
 _LEAST_SECONDS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class PairRule:
-    """The rule of one observer in a game of several pairs: its weight, its tree as in `PublicGraph`, and `costs (nodes, Z)`."""
+class ChannelRule:
+    """The rule of the observer of one channel: its weight, its memory as in `PublicGraph`, and the costs of each part."""
 
     name: str
     weight: float
     first: Int[np.ndarray, " F"]
     following: tuple[Int[np.ndarray, "n E"], ...]
-    costs: Float[np.ndarray, "n Z"]
+    parts: tuple[tuple[Part, Entries], ...]
+
+    def size(self, time: int) -> int:
+        """How many nodes the memory has at a time."""
+        tables = (self.first, *self.following)
+        return int(tables[time].max()) + 1
+
+    def costs(self, part: int = -1) -> Float[np.ndarray, "n Z"]:
+        """The costs of a part, by default of the last values, for each node; infinite where nothing can be reached."""
+        about, costs = self.parts[part]
+        return about.dense(costs, self.size(about.time))
 
 
 @dataclass(frozen=True, eq=False)
 class GameResult:
-    """Bounds on the value of a game, with the policy and the observer that prove them.
+    """Bounds on the value of a game, with the policy and the observers that prove them.
 
     `lower` is `H(Z|M_T)` of the policy `tables` on the graph; on the observation tree (`graph.is_tree`) that is its exact
     opacity, on an automaton its opacity may be less. `upper` bounds the opacity of every policy with return ≥ threshold
     and any memory; where the observer is told the hidden state (`graph.told_at`) it bounds what can be hidden from that
-    observer only, and `lower` what the policy hides from any. `tables[t]` is `(A, pairs of layer t)`. `costs` is the
-    observer's rule, `−log2 q(z|m)`, infinite where q is 0; `multiplier` is λ in bits per unit of return. `executable` is
-    False where the policy acts on more than the agent knows (an automaton or a model index with `agent_knows=False`):
-    `lower` then holds for agents who know it, `upper` for all.
-    `seconds` counts from the start of the clock.
+    observer only, and `lower` what the policy hides from any. `tables[t]` is `(A, pairs of layer t)`. `rules` are those
+    of the observers, `−log2 q(z|m)`; `multiplier` is λ in bits per unit of return. `executable` is False where the policy acts
+    on more than the agent knows (an automaton or a model index with `agent_knows=False`): `lower` then holds for agents who
+    know it, `upper` for all. `seconds` counts from the start of the clock.
     `prices` are the multipliers of the bounds beside the threshold with which the bound holds for policies that meet them.
     `problem`: whose game it is. With a task, both bounds are on the sum of bits and task, of which the policy has
-    `task_value`. Of a game of several pairs, `rules`: those of their observers, `views`: what these see of the
-    events that the policy acts on.
+    `task_value`. `views`, of a game of several channels: what their observers see of the events that the policy acts on.
     """
 
     lower: float
     upper: float
     multiplier: float
-    costs: Float[np.ndarray, "..."]
+    rules: tuple[ChannelRule, ...]
     pairs: Pairs
     tables: tuple[Float[np.ndarray, "A n"], ...]
     expected_return: float
@@ -86,13 +96,17 @@ class GameResult:
     problem: Problem
     prices: tuple[float, ...] = ()
     task_value: float = 0.0
-    rules: tuple[PairRule, ...] = ()
     views: Mapping[str, View] = field(default_factory=dict)
 
     @property
     def gap(self) -> float:
         """Upper minus lower bound, in bits."""
         return self.upper - self.lower
+
+    @property
+    def all_prices(self) -> tuple[float, ...]:
+        """The multiplier of the return, then the prices of the other bounds."""
+        return self.multiplier, *self.prices
 
     @property
     def graph(self) -> PublicGraph:
@@ -148,89 +162,46 @@ def made_pairs(problem: Problem, memory: ObserverMemory, memory_bytes: int, cloc
 
 @one_blas_thread
 def solve_priced_game(
-    problem: Problem,
-    pairs: Pairs,
+    agent: AgentProblem,
     *,
     threshold: float | None,
     gap: float,
     iterations: int = 10_000,
     prior: Tables | None = None,
     known: float = math.inf,
-    prices: Float[np.ndarray, " F"] | None = None,
-    table: RuleTable | None = None,
-    task: Task = (),
     clock: Clock,
-) -> GameResult:
+) -> "Priced":
     """The largest `H(Z|M_T) + Σ_k c_k V_k + Σ_k λ_k sign_k (V_k − δ_k)` over all policies with return ≥ threshold, between two
     proven bounds.
 
-    **Arguments:** as for `solve_game`; `prices`, λ_k ≥ 0 of the other bounds, which are left out without them; `table`:
-    what the rule is a table of, by default that of the pairs; `task`, factors c_k of quantities. A feasible policy and a bound
-    are returned in any case: two passes forward and three backward are always made.
+    **Arguments:** `agent`: with the prices λ_k, without which the other bounds are left out, and the task; the others as for
+    `solve_game`. A feasible policy and a bound are returned in any case: two passes forward and three backward are always made.
 
     Cost: an iteration takes two to six soft backward inductions, each about 10 ns for each (pair, action).
 
     **Raises:** `InfeasibleError` where no policy has the return asked for.
     """
-    ascent = _Ascent(
-        AgentProblem(problem, pairs, prices=prices, table=table, task=task), threshold, clock, prior, known
-    )
+    ascent = _Ascent(agent, threshold, clock, prior, known)
     try:
         ascent.bound_simply()
         stopped = ascent.run(gap, iterations)
     except KeyboardInterrupt:
         stopped = Stop.INTERRUPTED
-    return ascent.result(stopped)
+    tables, outcome = ascent.multipliers.evaluated(ascent.course.point)
+    lower = ascent.course.value(outcome)
+    return Priced(ascent.best, lower, tuple(tables), outcome, ascent.iteration, tuple(ascent.history), str(stopped))
 
 
-def game_of_policy(
-    agent: AgentProblem, tables: Tables, outcome: Outcome, like: GameResult, threshold: float | None
-) -> GameResult:
-    """A game that was not searched: a given policy, and the bound that its own posterior proves.
+class Priced(NamedTuple):
+    """A game at given prices: its best bound; the policy, evaluated anew, and its `lower` value; how it ended."""
 
-    **Arguments:** `tables`, `outcome`: the policy on the pairs of `agent`; `like`: the game that it comes from, for the rest.
-    """
-    rule = complete(agent.table.posteriors(outcome.joint), covering_rule(agent), agent)
-    costs = rule_costs(rule, agent.table.reachable)
-    clock = Clock(_LAST_BOUND_SECONDS)
-    upper, multiplier = upper_bound(agent, costs, threshold, like.multiplier, clock=clock)
-    return replace(
-        like,
-        lower=_Entropy(agent).value(outcome),
-        upper=upper,
-        multiplier=multiplier,
-        costs=costs,
-        pairs=agent.pairs,
-        tables=tuple(tables),
-        expected_return=outcome.expected_return,
-        threshold=threshold,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Bound:
-    """A rule of the observer with its multiplier and the bound they prove; replaced as one, so no interrupt can mix two."""
-
-    upper: float
-    multiplier: float
-    costs: np.ndarray
-
-
-class _Entropy:
-    """`H(Z|M_T)`, and what task and prices of other bounds pay."""
-
-    is_concave = True
-
-    def __init__(self, agent: AgentProblem):
-        self._table = agent.table
-
-    def value(self, outcome: Outcome) -> float:
-        """See `Objective`."""
-        return self._table.entropy(outcome.joint) + outcome.bonus
-
-    def gradient(self, outcome: Outcome) -> list[np.ndarray]:
-        """See `Objective`; what is paid besides is added by the response itself."""
-        return [self._table.surprisals(outcome.joint)]
+    bound: Bound
+    lower: float
+    tables: Tables
+    outcome: Outcome
+    iterations: int
+    history: tuple[Progress, ...]
+    stopped: str
 
 
 class _Ascent:
@@ -239,29 +210,21 @@ class _Ascent:
     def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock, prior: Tables | None, known: float):
         self.agent, self.threshold, self.clock, self.known = agent, threshold, clock, known
         self.multipliers, self.warm = MultiplierSearch(agent, threshold, prior), prior is not None
-        reachable = agent.table.reachable
-        self.rules = np.zeros(reachable.shape)  # Σ a_i q(·; y_i)
-        self.best = _Bound(np.inf, 0.0, np.full(reachable.shape, np.inf))
+        self.rules = np.zeros(agent.table.size)  # Σ a_i q(·; y_i)
+        self.best = Bound(np.inf, 0.0, np.full(agent.table.size, np.inf))
         self._offer(next(simple_rules(agent)), 0.0, trials=1)
         self._cover = covering_rule(agent)
-        first = self.multipliers.respond(
-            np.zeros(reachable.shape), 0.0, most_surplus(agent, self.multipliers), lambda: clock.reason, scale=0.0
-        )
-        self.course = Averaging(
-            agent,
-            _Entropy(agent),
-            self.multipliers,
-            first.point,
-            cumulative=first.multiplier,
-            step=WARM_STEP if self.warm else 1.0,
-        )
+        surplus, nothing = most_surplus(agent, self.multipliers), np.zeros(agent.table.size)
+        first = self.multipliers.respond(nothing, 0.0, surplus, lambda: clock.reason, scale=0.0)
+        step = WARM_STEP if self.warm else 1.0
+        self.course = Averaging(agent, self.multipliers, first.point, cumulative=first.multiplier, step=step)
         self.iteration = 0
         self.history: list[Progress] = []
 
     @property
     def lower(self) -> float:
         """`H(Z|M_T)` of the current policy, and its bonus."""
-        return self.course.objective.value(self.course.point.outcome)
+        return self.course.value(self.course.point.outcome)
 
     @property
     def gap(self) -> float:
@@ -310,42 +273,20 @@ class _Ascent:
             self._offer(rule, 0.0)
 
     def _offer(self, rule: np.ndarray, multiplier: float, trials: int = 6) -> None:
-        clock = Clock(self.clock.left + _LAST_BOUND_SECONDS)
-        costs = rule_costs(rule, self.agent.table.reachable)
+        clock = Clock(self.clock.left + LAST_BOUND_SECONDS)
+        costs = code_lengths_bits(rule)
         starts = [(multiplier, trials)]
         if self.multipliers.at_largest and trials > 1:
             starts = [(large / self.agent.largest_reward, 1) for large in _MULTIPLIERS_AT_LARGEST]
         for start, most in starts:
-            bound, multiplier = upper_bound(self.agent, costs, self.threshold, start, most, clock)
+            found = upper_bound(self.agent, costs, self.threshold, start, most, clock)
             if self.multipliers.at_largest:
-                bound += multiplier * self.agent.return_error()
-            if bound < self.best.upper:
-                self.best = _Bound(bound, multiplier, costs)
+                found = found._replace(upper=found.upper + found.multiplier * self.agent.return_error())
+            if found.upper < self.best.upper:  # replaced as one, so that no interrupt can mix two
+                self.best = found
 
     def _record(self, iterations: int) -> None:
         bits, best, seconds = self.lower, self.best, self.clock.spent
         news = Progress("game", self.iteration, iterations, bits, math.nan, best.multiplier, seconds, best.upper)
         self.history.append(news)
         self.clock.report(news)
-
-    def result(self, stopped: str) -> GameResult:
-        """The policy as tables, evaluated anew, with both bounds."""
-        tables, outcome = self.multipliers.evaluated(self.course.point)
-        return GameResult(
-            lower=self.course.objective.value(outcome),
-            upper=self.best.upper,
-            multiplier=self.best.multiplier,
-            costs=self.best.costs,
-            pairs=self.agent.pairs,
-            tables=tuple(tables),
-            expected_return=outcome.expected_return,
-            threshold=self.threshold,
-            executable=self.agent.problem.knows_all,
-            iterations=self.iteration,
-            seconds=self.clock.spent,
-            history=tuple(self.history),
-            stopped=str(stopped),
-            problem=self.agent.problem,
-            prices=self.agent.prices,
-            task_value=outcome.bonus if self.agent.task else 0.0,
-        )

@@ -12,12 +12,11 @@ A step is accepted while `A_k F(x_k)` is not below the soft value. If F is conca
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
-from .multiplier import FlowPoint, MultiplierSearch
-from .responses import AgentProblem, Outcome
+from .multiplier import MultiplierSearch
+from .responses import AgentProblem, FlowPoint, Outcome
 
 # Set by hand: they decide how fast the ascent is; what it finds is valid for any values.
 WARM_STEP = 4.0  # the first step near a known policy: in most runs the largest that was accepted at once
@@ -26,22 +25,8 @@ _LEAST_STEP = 2e-3  # share of all steps so far; a smaller step is taken without
 _MOST_SURPLUS = 0.01  # of return, as a share of the largest
 
 
-class Objective(Protocol):
-    """A function of outcomes, homogeneous of degree one; concave or not."""
-
-    is_concave: bool
-
-    def value(self, outcome: Outcome) -> float:
-        """Its value, in bits."""
-        ...
-
-    def gradient(self, outcome: Outcome) -> list[np.ndarray]:
-        """Its derivative in the joint table, then in the masses of the arrivals of each step if these count."""
-        ...
-
-
 class Averaging:
-    """The state of an ascent.
+    """The state of an ascent of the entropy of the agent's table, and of what task and prices pay.
 
     **Arguments:** `point`: x_0 and z_0; `cumulative`: a guess of A_k times the multiplier of return; `step`: a_1.
     **Attributes:** `point`, x_k; `total`, A_k; `cumulative`, A_k times the multiplier; `rate`: the multiplier of the last step.
@@ -50,20 +35,23 @@ class Averaging:
     def __init__(
         self,
         agent: AgentProblem,
-        objective: Objective,
         multipliers: MultiplierSearch,
         point: FlowPoint,
         *,
         cumulative: float = 0.0,
         step: float = 1.0,
     ):
-        self.agent, self.objective, self.multipliers = agent, objective, multipliers
+        self.agent, self.multipliers = agent, multipliers
         self.point = self.lead = point
         self.cumulative, self.step = cumulative, step
         self.total = self._allowed = 0.0  # by which accepted steps may have failed the test
         self.rate: float | None = None
-        self._summed = [np.zeros_like(part) for part in objective.gradient(point.outcome)]
+        self._summed = np.zeros(agent.table.size)
         self._most_surplus = most_surplus(agent, multipliers)
+
+    def value(self, outcome: Outcome) -> float:
+        """F of an outcome, in bits."""
+        return self.agent.table.entropy(outcome.joint) + outcome.bonus
 
     def advance(
         self, rate: float, tolerance: float, spare: float, check: Callable[[], object]
@@ -78,14 +66,11 @@ class Averaging:
             total = self.total + self.step
             weight = self.step / total
             seen = self.point.outcome.mixed(self.lead.outcome, weight)
-            gradient = self.objective.gradient(seen)
-            summed = [old + self.step * new for old, new in zip(self._summed, gradient, strict=True)]
+            summed = self._summed + self.step * self.agent.table.surprisals(seen.joint)
             guess = self.cumulative + self.step * rate
             surplus = min(spare * total / max(guess, 1e-9 / self.agent.unit), self._most_surplus)
-            cumulative, value, lead = self.multipliers.respond(
-                summed[0], guess, surplus, check, summed[1:] or None, scale=total
-            )
-            missed = value - total * self.objective.value(self.point.outcome.mixed(lead.outcome, weight))
+            cumulative, value, lead = self.multipliers.respond(summed, guess, surplus, check, scale=total)
+            missed = value - total * self.value(self.point.outcome.mixed(lead.outcome, weight))
             allowed = self._allowed + self.step * tolerance
             if missed <= allowed or self.step < _LEAST_STEP * self.total:
                 break
@@ -95,7 +80,7 @@ class Averaging:
         self.point, self.lead, self._summed = self.point.mixed(lead, weight), lead, summed
         self.total, self.cumulative = total, cumulative
         # What a step leaves of its tolerance is for later ones, unless that would let F fall for long.
-        self._allowed = allowed if self.objective.is_concave else max(0.0, missed)
+        self._allowed = allowed if self.agent.table.is_concave else max(0.0, missed)
         self.step = min(taken * _GROWTH, _LARGEST_STEP)
         return taken, seen
 

@@ -17,10 +17,10 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
 from ..common.logs import code_lengths_bits, conditional_entropy_bits, entropy_bits, log2_or_zero
-from ..common.numbering import number_keys
+from ..common.numbering import number_keys, number_true
 from ..engine.beliefs import merge_histories
-from ..engine.kernel import num_columns, num_rows
-from ..engine.moves import Moves
+from ..engine.kernel import num_rows
+from ..engine.moves import Layer, Moves, labelled
 from .arrivals import arrivals_at
 from .pairs import DEFAULT_MEMORY, GivenGraph, Pairs, PublicGraph
 from .responses import AgentProblem, Tables
@@ -61,79 +61,86 @@ def opacity_lower_bound(
 
     Cost: `T · most · E` beliefs. **Raises:** `TooLargeError`, `OutOfTime`.
     """
-    layer, moves = pairs.layers[0], Moves.of(pairs.hidden)
-    messages, lost, largest, pace = first_messages(pairs), 0.0, 0, Pace(clock, _SECONDS_A_CHILD)
+    histories, messages, lost, largest = _Histories(pairs, clock, memory_bytes), first_messages(pairs), 0.0, 0
     for time, table in enumerate(tables):
-        layer, step = pairs.layers[time + 1], arrivals_at(pairs, moves, time).by_event(table, moves.num_events)
-        count = _count_children(messages, step, memory_bytes)
-        with pace.step(count):
-            row, pair, mass = _children(messages, step, len(layer))
-            state = numbered_state(pairs, time + 1)
+        count = histories.extend(messages, table, time)
+        with histories.pace.step(count):
+            row, pair, mass = histories.children()
             fitting = int(num_rows(messages) * memory_bytes / (2 * _BYTES_A_CHILD * max(1, count)))
             messages, charge = merge_histories(
-                row, pair, mass, state, max(1, min(most, fitting)), apart=layer.node, prune_below=prune_below
-            )
+                row, pair, mass, pairs.states(time + 1), max(1, min(most, fitting)), apart=pairs.layers[time + 1].node,
+                prune_below=prune_below,
+            )  # fmt: skip
         lost, largest = lost + charge, max(largest, num_rows(messages))
-    values = np.zeros((len(layer), pairs.hidden.num_values))
-    values[np.arange(len(layer)), layer.z] = 1.0
+    values = np.zeros((len(pairs.layers[-1]), pairs.hidden.num_values))
+    values[np.arange(len(values)), pairs.layers[-1].z] = 1.0
     return OpacityBound(max(0.0, conditional_entropy_bits(messages @ values) - lost), lost, largest)
 
 
 def first_messages(pairs: Pairs) -> sp.csr_array:
     """`P(first event, pair)`: a row for each first event that is possible, a column for each pair of layer 0."""
-    hidden, layer = pairs.hidden, pairs.layers[0]
+    hidden = pairs.hidden
     possible = np.flatnonzero(hidden.root.any(axis=0))
     x, event = np.nonzero(hidden.root[:, possible])
-    keys = layer.node.astype(np.int64) * hidden.num_states + layer.x
-    pair = np.searchsorted(keys, pairs.graph.first[possible[event]].astype(np.int64) * hidden.num_states + x)
-    shape = (len(possible), len(layer))
-    return sp.csr_array(sp.coo_array((hidden.root[x, possible[event]], (event, pair)), shape=shape))
+    node = pairs.graph.first[possible[event]]
+    layer = labelled(hidden, 0, Layer(node, x, np.full(len(x), -1)))
+    places = event, np.searchsorted(pairs.keys(0), pairs.keys_of(layer))
+    return sp.csr_array(
+        sp.coo_array((hidden.root[x, possible[event]], places), shape=(len(possible), len(pairs.layers[0])))
+    )
 
 
-def _count_children(messages: sp.csr_array, step: sp.csr_array, memory_bytes: int) -> int:
-    """How many entries `_children` makes at most. **Raises:** `TooLargeError` where they do not fit."""
-    count = int(np.diff(step.indptr)[messages.indices].sum())
-    if _BYTES_A_CHILD * count > memory_bytes:
-        raise TooLargeError(
-            f"the histories of one time have {count:,} successors, which need {_BYTES_A_CHILD * count / 2**30:.2g} GiB, and the"
-            f" budget is {memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
-        )
-    return count
+class _Histories:
+    """The children of histories under a policy: each by each event, as entries of (history, event, next pair)."""
 
+    def __init__(self, pairs: Pairs, clock: Clock, memory_bytes: int):
+        self._pairs, self._moves, self._memory_bytes = pairs, Moves.of(pairs.hidden), memory_bytes
+        self.pace = Pace(clock, _SECONDS_A_CHILD)
 
-def _children(messages: sp.csr_array, step: sp.csr_array, num_pairs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each history by each event, as entries (`history · E + event`, next pair, mass)."""
-    product = sp.coo_array(messages @ step)
-    event, pair = np.divmod(product.col.astype(np.int64), num_pairs)
-    return product.row.astype(np.int64) * (num_columns(step) // num_pairs) + event, pair, product.data
+    def extend(self, messages: sp.csr_array, table: Float[np.ndarray, "A n"], time: int) -> int:
+        """Prepare the children of `messages[history, pair]` of a time; says how many entries they have at most.
 
+        **Raises:** `TooLargeError` where they do not fit.
+        """
+        self._arrivals, self._messages = arrivals_at(self._pairs, self._moves, time), messages
+        self._step = self._arrivals.under(table)
+        count = int(np.diff(self._step.indptr)[messages.indices].sum())
+        if _BYTES_A_CHILD * count > self._memory_bytes:
+            raise TooLargeError(
+                f"the histories of one time have {count:,} successors, which need {_BYTES_A_CHILD * count / 2**30:.2g} GiB, and"
+                f" the budget is {self._memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
+            )
+        return count
 
-def numbered_state(pairs: Pairs, time: int) -> Int[np.ndarray, " n"]:
-    """A number for (x, value of the secret once settled) of each pair of a layer."""
-    layer = pairs.layers[time]
-    return layer.x.astype(np.int64) * pairs.hidden.num_values + np.maximum(layer.z, 0)
+    def children(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+        """`history · E + event`, next pair and mass of each entry."""
+        product, part = sp.coo_array(self._messages @ self._step), self._arrivals
+        row = product.row.astype(np.int64) * self._moves.num_events + part.event[part.edge[product.col]]
+        return row, part.pair[product.col], product.data
 
 
 @dataclass(frozen=True, eq=False)
-class Clustered:
-    """The memory of clusters, and how a policy on other pairs moves through it: `messages[t][node, pair] = P(node, pair)`."""
+class Automaton:
+    """A memory that was made from a policy on other pairs, and `weights[t][node, pair]`: which of these lie in each node."""
 
     memory: GivenGraph
-    messages: tuple[sp.csr_array, ...]
+    weights: tuple[sp.csr_array, ...]
 
     def moved(self, old: Pairs, tables: Tables, new: AgentProblem) -> list[Float[np.ndarray, "A n"]]:
-        """The policy on the pairs of this graph: at each the mean of what it does at the old pairs that lie in it.
+        """The policy on the pairs of this memory: at each the mean of what it does at the old pairs that lie in it.
 
-        **Arguments:** `old`, `tables`: the policy; `new`, the agent on the pairs of this graph.
+        **Arguments:** `old`, `tables`: the policy; `new`, the agent on the pairs that were made of the memory.
         """
         flows = []
         for time, table in enumerate(tables):
-            part = sp.coo_array(self.messages[time])
-            states = old.hidden.num_states * old.hidden.num_values
-            layer = new.pairs.layers[time]
-            keys = layer.node.astype(np.int64) * states + numbered_state(new.pairs, time)
-            place = np.searchsorted(keys, part.row.astype(np.int64) * states + numbered_state(old, time)[part.col])
-            flows.append(np.stack([np.bincount(place, part.data * row[part.col], len(keys)) for row in table]))
+            part, keys = sp.coo_array(self.weights[time]), new.pairs.keys(time)
+            number = np.full(num_rows(self.weights[time]), -1)  # nodes that no policy reaches are dropped
+            number[self.memory.kept[time]] = np.arange(len(self.memory.kept[time]))
+            wanted = number[part.row] * old.span + old.states(time)[part.col]
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            known = keys[place] == wanted
+            place, pair, weight = place[known], part.col[known], part.data[known]
+            flows.append(np.stack([np.bincount(place, weight * row[pair], len(keys)) for row in table]))
         return new.tables(flows)
 
 
@@ -143,7 +150,7 @@ def clustered_graph(
     nodes: int,
     clock: Clock = UNLIMITED,
     memory_bytes: int = DEFAULT_MEMORY,
-) -> Clustered:
+) -> Automaton:
     """A graph of at most `nodes` nodes a layer: clusters of the beliefs that a policy leads an observer to.
 
     **Arguments:** `tables`, a policy on the pairs of `agent`. A small share of the uniform policy is mixed in, so that every
@@ -151,17 +158,12 @@ def clustered_graph(
 
     **Raises:** `TooLargeError` before a table of beliefs is made that does not fit; `OutOfTime`.
     """
-    pairs = agent.pairs
-    spread = agent.spread(tables, _UNIFORM_SHARE)
-    events, states = pairs.hidden.num_events, pairs.hidden.num_states * pairs.hidden.num_values
-    possible = pairs.hidden.root.any(axis=0)
-    first = np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)  # each first event in a node of its own
-    following, messages = [], [first_messages(pairs)]
-    pace, moves = Pace(clock, _SECONDS_A_CHILD), Moves.of(pairs.hidden)
-    for time in range(pairs.hidden.horizon):
-        after, step = pairs.layers[time + 1], arrivals_at(pairs, moves, time).by_event(spread[time], events)
-        with pace.step(_count_children(messages[-1], step, memory_bytes)):
-            row, pair, mass = _children(messages[-1], step, len(after))
+    pairs, events, states = agent.pairs, agent.pairs.hidden.num_events, agent.pairs.span
+    first = number_true(np.asarray(pairs.hidden.root.any(axis=0)))  # each first event in a node of its own
+    following, messages, histories = [], [first_messages(pairs)], _Histories(pairs, clock, memory_bytes)
+    for time, table in enumerate(agent.spread(tables, _UNIFORM_SHARE)):
+        with histories.pace.step(histories.extend(messages[-1], table, time)):
+            row, pair, mass = histories.children()
             rows, number = number_keys(row)
         need = 8 * _COPIES * len(rows) * states
         if need > memory_bytes:
@@ -169,17 +171,17 @@ def clustered_graph(
                 f"the beliefs of {len(rows):,} histories over {states:,} states need {need / 2**30:.2g} GiB, and the budget is"
                 f" {memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
             )
-        number, state = number.astype(np.int64), numbered_state(pairs, time + 1)
-        beliefs = np.bincount(number * states + state[pair], weights=mass, minlength=len(rows) * states)
+        place = number.astype(np.int64) * states + pairs.states(time + 1)[pair]
+        beliefs = np.bincount(place, weights=mass, minlength=len(rows) * states)
         cluster = cluster_beliefs(beliefs.reshape(len(rows), states), nodes, clock)
-        table = np.full(num_rows(messages[-1]) * events, -1, dtype=np.int32)
-        table[rows] = cluster
-        following.append(table.reshape(-1, events))
-        shape = (int(cluster.max()) + 1, len(after))
+        after = np.full(num_rows(messages[-1]) * events, -1, dtype=np.int32)
+        after[rows] = cluster
+        following.append(after.reshape(-1, events))
+        shape = (int(cluster.max()) + 1, len(pairs.layers[time + 1]))
         messages.append(sp.csr_array(sp.coo_array((mass, (cluster[number], pair)), shape=shape)))
     sizes = tuple(num_rows(part) for part in messages)
     graph = PublicGraph(first, tuple(following), sizes, False, f"one of {nodes} clusters of beliefs")
-    return Clustered(GivenGraph(graph), tuple(messages))
+    return Automaton(GivenGraph(graph), tuple(messages))
 
 
 def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int, clock: Clock = UNLIMITED) -> Int[np.ndarray, " R"]:

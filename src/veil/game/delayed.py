@@ -14,8 +14,7 @@ from jaxtyping import Int
 
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
-from ..engine.hidden import Emitter, Hidden
-from ..engine.kernel import num_rows
+from ..engine.hidden import Emitter
 from ..engine.moves import Layer, Moves, labelled
 from .pairs import DEFAULT_MEMORY, Pairs
 
@@ -38,11 +37,12 @@ def delayed_pairs(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
     hidden, actions = pairs.hidden, pairs.hidden.kernel.num_actions
     assert len(hidden.emitters) == 1, "observations must depend on the state alone"
     assert pairs.graph.told is None
-    unseen = Moves.of(replace(hidden, emitters=(_silent(actions, hidden.num_states),)))
+    silent = Emitter(np.ones(actions, dtype=bool), sp.csr_array(np.ones((hidden.num_states, 1))))
+    unseen = Moves.of(replace(hidden, emitters=(silent,)))
     begun = np.flatnonzero(hidden.start > 0)
     layer = labelled(hidden, 0, Layer(np.zeros_like(begun), begun, np.full(len(begun), -1)))
     first = sp.csr_array(hidden.root[begun] / hidden.start[begun, None])
-    shown = _shown(hidden, layer, pairs.graph.first[None], pairs.layers[0], first)
+    shown = _shown(pairs, 0, layer, pairs.graph.first[None], first)
     start, layers, steps, used, pace = hidden.start[begun], [], [], 0, Pace(clock, _SECONDS_A_PRODUCT)
     for time, table in enumerate(pairs.graph.following):
         layers.append(layer)
@@ -60,9 +60,9 @@ def delayed_pairs(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
             )
         with pace.step(count):
             layer, moved = unseen.advance(hidden, time, pairs.layers[time], stay)
-            steps.append(_after(shown, moved, actions))
+            steps.append(sp.csr_array(sp.kron(sp.eye_array(actions), shown, format="csr") @ moved))
         emitted = sp.csr_array(hidden.emitters[0].table[layer.x])
-        shown = _shown(hidden, layer, table, pairs.layers[time + 1], emitted)
+        shown = _shown(pairs, time + 1, layer, table, emitted)
     if steps:
         steps[-1] = sp.csr_array(steps[-1] @ shown)
     else:
@@ -70,32 +70,11 @@ def delayed_pairs(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
     return Pairs(hidden, pairs.graph, start, (*layers, pairs.layers[-1]), tuple(steps))
 
 
-def _silent(actions: int, states: int) -> Emitter:
-    """A emitter that shows nothing."""
-    return Emitter(np.ones(actions, dtype=bool), sp.csr_array(np.ones((states, 1))))
-
-
 def _shown(
-    hidden: Hidden, before: Layer, table: Int[np.ndarray, "n E"], after: Layer, emitted: sp.csr_array
+    pairs: Pairs, time: int, before: Layer, table: Int[np.ndarray, "n E"], emitted: sp.csr_array
 ) -> sp.csr_array:
-    """`b(e|x)` from each pair (node before, x) to the pair (node after, x); a row of `emitted` for each pair before."""
+    """`b(e|x)` from each pair (node before, x), which has a row of `emitted`, to the pair (node after, x) of a time."""
     entries = sp.coo_array(emitted)
     row, node = entries.row, table[before.node[entries.row], entries.col]
-    place = np.searchsorted(_keys(hidden, after.node, after), _keys(hidden, node, _rows(before, row)))
-    return sp.csr_array(sp.coo_array((entries.data, (row, place)), shape=(len(before), len(after))))
-
-
-def _rows(layer: Layer, row: Int[np.ndarray, " m"]) -> Layer:
-    return Layer(layer.node[row], layer.x[row], layer.z[row])
-
-
-def _keys(hidden: Hidden, node: Int[np.ndarray, " n"], layer: Layer) -> Int[np.ndarray, " n"]:
-    """A number for each (node, x, value once settled), in the order of pairs."""
-    return (node.astype(np.int64) * hidden.num_states + layer.x) * hidden.num_values + np.maximum(layer.z, 0)
-
-
-def _after(shown: sp.csr_array, moved: sp.csr_array, actions: int) -> sp.csr_array:
-    """A step of pairs, after what is shown before it: a row for each (action, pair before the observation)."""
-    size = num_rows(moved) // actions
-    parts = [shown @ moved[action * size : (action + 1) * size] for action in range(actions)]
-    return sp.csr_array(sp.vstack(parts))
+    place = np.searchsorted(pairs.keys(time), pairs.keys_of(Layer(node, before.x[row], before.z[row])))
+    return sp.csr_array(sp.coo_array((entries.data, (row, place)), shape=(len(before), len(pairs.layers[time]))))

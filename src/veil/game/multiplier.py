@@ -1,33 +1,17 @@
 """The multiplier of return: at which a soft response has just the return asked for."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import NamedTuple
-
-import numpy as np
-from jaxtyping import Float
 
 from ..common.errors import InfeasibleError
 from ..common.logs import log2_of_tables
 from ..engine.return_range import return_extremes
 from ..problem.return_rounding import return_rounding
-from .responses import AgentProblem, Outcome, Tables
+from .responses import AgentProblem, FlowPoint, Outcome, Tables
+from .rule_tables import Entries
 
 _TRIALS = 60  # of the multiplier; 2 to 6 suffice in practice, bisection alone would end within 50
 _ROUNDING = 1e-9  # of the range of returns: a threshold this far from the largest is that return
-
-
-@dataclass(frozen=True, eq=False)
-class FlowPoint:
-    """A policy as a point of the convex set of flows: `flows[t][a, p] = P(pair p at time t, action a)`."""
-
-    outcome: Outcome
-    flows: list[Float[np.ndarray, "A n"]]
-
-    def mixed(self, other: "FlowPoint", weight: float) -> "FlowPoint":
-        """The point `(1 − weight) self + weight other`."""
-        flows = [mine + weight * (theirs - mine) for mine, theirs in zip(self.flows, other.flows, strict=True)]
-        return FlowPoint(self.outcome.mixed(other.outcome, weight), flows)
 
 
 class SoftResponse(NamedTuple):
@@ -37,12 +21,10 @@ class SoftResponse(NamedTuple):
     value: float
     point: FlowPoint
 
-
-class _Tried(NamedTuple):
-    """The return of the soft response at a multiplier."""
-
-    multiplier: float
-    expected_return: float
+    @property
+    def earned(self) -> float:
+        """Its return."""
+        return self.point.outcome.expected_return
 
 
 class MultiplierSearch:
@@ -70,86 +52,74 @@ class MultiplierSearch:
             # Only policies of the largest return are left: choose among their actions, and nothing binds.
             self._prior = [log2_of_tables(table) for table in tables]
         self.binds = threshold is not None and not self.at_largest
-        self.max_return = FlowPoint(*agent.flows(tables))
-        self._derivative: float | None = (
-            None  # of the return with respect to λ, both in units, from the last two trials
-        )
+        self.max_return = agent.flows(tables)
+        # Of the return with respect to λ, both in units, from the last two trials.
+        self._derivative: float | None = None
 
     def respond(
         self,
-        costs: Float[np.ndarray, "n Z"],
+        costs: Entries,
         multiplier: float,
         surplus: float,
         stop: Callable[[], object],
-        paid: Sequence[np.ndarray] | None = None,
         scale: float = 1.0,
     ) -> SoftResponse:
         """A soft response whose return is at least δ and, unless the search is cut short, at most δ + `surplus`.
 
         **Arguments:** `multiplier`, where to begin; `stop()` is called between trials: a true answer ends them with the
-        best so far, made feasible by mixing in the policy of the largest return; it may also raise. `paid`: bits for each
-        arrival, and `scale` (`AgentProblem.soft_response`).
+        best so far, made feasible by mixing in the policy of the largest return; it may also raise. `scale`: as for
+        `AgentProblem.soft_response`.
         """
         if not self.binds:
-            return self._at(costs, 0.0, paid, scale)
+            return self._at(costs, 0.0, scale)
         assert self._threshold is not None
-        low: _Tried | None = None
-        high: _Tried | None = None
-        above: SoftResponse | None = None
         below: SoftResponse | None = None
+        above: SoftResponse | None = None
         for trial in range(_TRIALS):
-            found = self._at(costs, multiplier, paid, scale)
-            tried = _Tried(multiplier, found.point.outcome.expected_return)
-            if tried.expected_return >= self._threshold:
-                above = found
-                if tried.expected_return <= self._threshold + surplus or multiplier == 0:
+            found = self._at(costs, multiplier, scale)
+            if found.earned >= self._threshold:
+                if found.earned <= self._threshold + surplus or multiplier == 0:
                     return found
-                self._learn(tried, high, low)
-                high = tried
+                self._learn(found, above, below)
+                above = found
             else:
+                self._learn(found, below, above)
                 below = found
-                self._learn(tried, low, high)
-                low = tried
             if stop():
                 break
-            multiplier = self._next(low, high, self._threshold + surplus / 2, trial)
+            multiplier = self._next(below, above, self._threshold + surplus / 2, trial)
         if above is not None:
             return above
         assert below is not None
         return below._replace(point=self.feasible(below.point))
 
-    def _at(
-        self, costs: np.ndarray, multiplier: float, paid: Sequence[np.ndarray] | None, scale: float
-    ) -> SoftResponse:
-        response = self._agent.soft_response(costs, multiplier, self._prior, paid, scale)
-        point = FlowPoint(*self._agent.flows(response.tables))
-        return SoftResponse(multiplier, response.value - multiplier * point.outcome.expected_return, point)
+    def _at(self, costs: Entries, multiplier: float, scale: float) -> SoftResponse:
+        value, tables = self._agent.soft_response(costs, multiplier, self._prior, scale)
+        point = self._agent.flows(tables)
+        return SoftResponse(multiplier, value - multiplier * point.outcome.expected_return, point)
 
-    def _learn(self, now: _Tried, *others: _Tried | None) -> None:
+    def _learn(self, now: SoftResponse, *others: SoftResponse | None) -> None:
         """The derivative from the newest trial and the last one before it at another multiplier."""
         for past in others:
             if past is not None and past.multiplier != now.multiplier:
                 unit = self._agent.unit  # a quotient of the two would overflow for very large rewards
-                gained = (now.expected_return - past.expected_return) / unit
-                found = gained / ((now.multiplier - past.multiplier) * unit)
+                found = (now.earned - past.earned) / unit / ((now.multiplier - past.multiplier) * unit)
                 self._derivative = found if found > 0 else self._derivative
 
-    def _next(self, low: _Tried | None, high: _Tried | None, target: float, trial: int) -> float:
+    def _next(self, below: SoftResponse | None, above: SoftResponse | None, target: float, trial: int) -> float:
         """Interpolation between both sides of the target return; a Newton step where only one side is known."""
         longer = 1.0 if trial < 2 else 1.5
-        if low is not None and high is not None:
+        if below is not None and above is not None:
             edge = 0.02 if trial < 4 else 0.2  # a bend of the curve makes plain interpolation creep
-            share = (target - low.expected_return) / max(high.expected_return - low.expected_return, 1e-300)
-            return low.multiplier + min(max(share, edge), 1 - edge) * (high.multiplier - low.multiplier)
-        if low is not None:
-            missing = target - low.expected_return
+            share = (target - below.earned) / max(above.earned - below.earned, 1e-300)
+            return below.multiplier + min(max(share, edge), 1 - edge) * (above.multiplier - below.multiplier)
+        if below is not None:
             first = 1 / self._agent.unit
-            step = self._step(longer * missing) if self._derivative else max(first, low.multiplier)
-            return low.multiplier + min(step, 4 * low.multiplier + 4 * first)
-        assert high is not None
-        surplus = high.expected_return - target
-        step = self._step(longer * surplus) if self._derivative else high.multiplier / 2
-        return max(0.0, high.multiplier - step)
+            step = self._step(longer * (target - below.earned)) if self._derivative else max(first, below.multiplier)
+            return below.multiplier + min(step, 4 * below.multiplier + 4 * first)
+        assert above is not None
+        step = self._step(longer * (above.earned - target)) if self._derivative else above.multiplier / 2
+        return max(0.0, above.multiplier - step)
 
     def _step(self, more: float) -> float:
         """By how much λ moves for so much more return, to first order."""
@@ -167,14 +137,14 @@ class MultiplierSearch:
         spare = self.max_return.outcome.expected_return - point.outcome.expected_return
         return point.mixed(self.max_return, min(1.0, times * missing / max(spare, 1e-300)))
 
-    def evaluated(self, point: FlowPoint) -> tuple[list[Float[np.ndarray, "A n"]], Outcome]:
+    def evaluated(self, point: FlowPoint) -> tuple[Tables, Outcome]:
         """The tables of a feasible point and their outcome, computed anew: rounding does not make them infeasible."""
         tables = self._agent.tables(point.flows)
-        outcome, flows = self._agent.flows(tables)
-        if self.binds and self._threshold is not None and outcome.expected_return < self._threshold:
-            tables = self._agent.tables(self.feasible(FlowPoint(outcome, flows), times=2.0).flows)
-            outcome = self._agent.outcome(tables)
-        return tables, outcome
+        found = self._agent.flows(tables)
+        if self.binds and self._threshold is not None and found.outcome.expected_return < self._threshold:
+            tables = self._agent.tables(self.feasible(found, times=2.0).flows)
+            return tables, self._agent.outcome(tables)
+        return tables, found.outcome
 
 
 def _rounding(agent: AgentProblem) -> float:

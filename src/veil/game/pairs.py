@@ -4,17 +4,15 @@ On a public graph, the observation tree or an automaton, the agent's decision pr
 flows and backward inductions are sparse products over them.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
-from ..common.numbering import number_true
+from ..common.numbering import number_keys, number_true
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden
 from ..engine.listed import refuse_each_time
@@ -54,18 +52,26 @@ class Pairs:
         """How many pairs there are in all layers."""
         return sum(len(layer) for layer in self.layers)
 
-    @cached_property
-    def leaf(self) -> Int[np.ndarray, " n"]:
-        """Where each pair of the last layer lies in a table `(nodes, Z)` read row by row."""
-        last = self.layers[-1]
-        return last.node.astype(np.int64) * self.hidden.label.shape[1] + last.z
+    @property
+    def span(self) -> int:
+        """How many numbers `state_of` may give."""
+        return self.hidden.num_states * self.hidden.num_values
 
-    @cached_property
-    def reachable(self) -> Bool[np.ndarray, "n Z"]:
-        """Which (node, value of the secret) at time T some policy makes possible."""
-        table = np.zeros(self.graph.sizes[-1] * self.hidden.label.shape[1], dtype=bool)
-        table[self.leaf] = True
-        return table.reshape(-1, self.hidden.label.shape[1])
+    def state_of(self, layer: Layer) -> Int[np.ndarray, " n"]:
+        """A number for (x, value of the secret once settled) of each pair of a layer of these or other nodes."""
+        return layer.x.astype(np.int64) * self.hidden.num_values + np.maximum(layer.z, 0)
+
+    def keys_of(self, layer: Layer) -> Int[np.ndarray, " n"]:
+        """A number for each pair (node, x, value once settled), in the order of pairs."""
+        return layer.node.astype(np.int64) * self.span + self.state_of(layer)
+
+    def states(self, time: int) -> Int[np.ndarray, " n"]:
+        """Those of the pairs of a time."""
+        return self.state_of(self.layers[time])
+
+    def keys(self, time: int) -> Int[np.ndarray, " n"]:
+        """Those of the pairs of a time."""
+        return self.keys_of(self.layers[time])
 
 
 def make_pairs(
@@ -95,7 +101,10 @@ def make_pairs(
         refuse_each_time(hidden)
     check_memory(hidden, memory)
     if isinstance(memory, FullHistory):
-        _check_tree(hidden, memory_bytes, clock)
+        size = count_tree(hidden, memory_bytes, clock)
+        if not size.exact or size.num_bytes > memory_bytes:
+            where = f"with at least {size.num_histories:.3g} histories and {size.num_pairs:.3g} pairs"
+            raise _too_large(memory.kind, where, size.num_bytes, memory_bytes)
     moves = Moves.of(hidden)
     first = memory.begin(np.asarray((hidden.root > 0).any(axis=0)))
     layer, start = _first_layer(hidden, first)
@@ -139,9 +148,7 @@ def make_pairs(
 def _first_layer(hidden: Hidden, first: Int[np.ndarray, " F"]) -> tuple[Layer, Float[np.ndarray, " n"]]:
     """The pairs of time 0 and their probabilities, in the order of (node, x)."""
     x, event = np.nonzero(hidden.root > 0)
-    order = np.lexsort((x, first[event]))
-    x, event = x[order], event[order]
-    key, number = np.unique(first[event].astype(np.int64) * hidden.num_states + x, return_inverse=True)
+    key, number = number_keys(first[event].astype(np.int64) * hidden.num_states + x)
     node, state = np.divmod(key, hidden.num_states)
     layer = labelled(hidden, 0, Layer(node.astype(np.int32), state.astype(np.int32), np.full(len(key), -1)))
     return layer, np.bincount(number, weights=hidden.root[x, event])
@@ -182,7 +189,13 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
     pairs = kept = need = 0.0
     histories = 1.0
     exact = True
-    for time, layer in enumerate(_layers_of_sets(hidden, clock)):
+    every = np.ones((1, hidden.num_cells, hidden.kernel.num_actions))
+    supports = Supports(Chain(hidden, every, stationary=True), clock)
+    layer = CountedSets.once(supports.first()[:, None])  # of (value once settled, x), `(n, Z|1, N)`
+    for time in range(hidden.horizon + 1):
+        if time == hidden.split_time < hidden.horizon:
+            layer = CountedSets(layer.sets & (hidden.label.T > 0), layer.counts)
+        layer = layer.united()
         sets, counts, histories = layer.sets, layer.counts, layer.total
         here = float(counts @ sets.sum(axis=(1, 2)))
         pairs += here
@@ -194,32 +207,13 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
         if need > enough or len(sets) > _MOST_SETS:
             exact = False
             break
-    return TreePairs(histories, pairs, need, exact)
-
-
-def _layers_of_sets(hidden: Hidden, clock: Clock) -> Iterator[CountedSets]:
-    """For each time the different sets of (value once settled, x), `(n, Z|1, N)`, and how many histories have each."""
-    every = np.ones((1, hidden.num_cells, hidden.kernel.num_actions))
-    supports = Supports(Chain(hidden, every, stationary=True), clock)
-    layer = CountedSets.once(supports.first()[:, None])
-    for time in range(hidden.horizon + 1):
-        if time == hidden.split_time < hidden.horizon:
-            layer = CountedSets(layer.sets & (hidden.label.T > 0), layer.counts)
-        layer = layer.united()
-        yield layer
         if time < hidden.horizon:
             layer = layer.extended(supports.ahead, time)
+    return TreePairs(histories, pairs, need, exact)
 
 
 def _move_bytes(hidden: Hidden) -> int:
     return _BYTES_A_MOVE if hidden.path is None else _BYTES_A_PATH_MOVE
-
-
-def _check_tree(hidden: Hidden, memory_bytes: int, clock: Clock) -> None:
-    size = count_tree(hidden, memory_bytes, clock)
-    if not size.exact or size.num_bytes > memory_bytes:
-        raise _too_large("the whole history", f"with at least {size.num_histories:.3g} histories and"
-                         f" {size.num_pairs:.3g} pairs", size.num_bytes, memory_bytes)  # fmt: skip
 
 
 def _too_large(kind: str, where: str, need: float, limit: float) -> TooLargeError:

@@ -50,78 +50,6 @@ class ObserverMemory(Protocol):
         ...
 
 
-class FullHistory:
-    """The observer remembers everything: the observation tree."""
-
-    kind = "the whole history"
-    is_tree = True
-
-    def begin(self, possible: np.ndarray) -> np.ndarray:
-        """See `ObserverMemory`."""
-        return number_true(possible)
-
-    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
-        """See `ObserverMemory`."""
-        return number_true(possible)
-
-
-class LastEvents:
-    """The observer remembers the time and the last `length` events; with length 0 only the time."""
-
-    is_tree = False
-    _windows: Int[np.ndarray, "n length"]  # the events of each node of the newest layer
-
-    def __init__(self, length: int):
-        assert length >= 0
-        self.length = length
-        self.kind = f"the last {length} events" if length != 1 else "the last event"
-
-    def begin(self, possible: np.ndarray) -> np.ndarray:
-        """See `ObserverMemory`."""
-        return self._number(possible[None], np.zeros((1, 0), dtype=np.int32))[0]
-
-    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
-        """See `ObserverMemory`."""
-        return self._number(possible, self._windows)
-
-    def _number(self, possible: np.ndarray, windows: np.ndarray) -> np.ndarray:
-        node, event = np.nonzero(possible)
-        longer = np.column_stack([windows[node], event]).astype(np.int32)
-        kept = longer[:, max(0, longer.shape[1] - self.length) :]
-        self._windows, number = np.unique(kept, axis=0, return_inverse=True)
-        following = np.full(possible.shape, -1, dtype=np.int32)
-        following[node, event] = number.ravel()
-        return following
-
-
-class WrittenString:
-    """The observer has no clock: it remembers the string of the events that are not silent, all of what it holds."""
-
-    kind, is_tree = "the string of all events that are not silent", False
-
-    _strings: Int[np.ndarray, " n"]  # the number of the string of each node of the newest layer
-
-    def __init__(self, written: Written):
-        self._written, self._numbers = written, Numbers(written.num_letters)
-
-    def begin(self, possible: np.ndarray) -> np.ndarray:
-        """See `ObserverMemory`."""
-        return self._number(possible[None], self._written.first_letter, np.zeros(1, dtype=np.int64))[0]
-
-    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
-        """See `ObserverMemory`."""
-        return self._number(possible, self._written.letter, self._strings)
-
-    def _number(self, possible: np.ndarray, letter: np.ndarray, strings: np.ndarray) -> np.ndarray:
-        node, event = np.nonzero(possible)
-        longer, loud = strings[node], np.flatnonzero(letter[event] >= 0)
-        longer[loud] = self._numbers.extended(longer[loud], letter[event[loud]])
-        self._strings, number = np.unique(longer, return_inverse=True)
-        following = np.full(possible.shape, -1, dtype=np.int32)
-        following[node, event] = number.ravel()
-        return following
-
-
 class TailEvents:
     """The observer forgets everything up to the event of time `begin`, and remembers all that comes after it."""
 
@@ -133,11 +61,79 @@ class TailEvents:
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
-        return np.where(possible, 0, -1).astype(np.int32)
+        return self.step(-1, possible)
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
         return np.where(possible, 0, -1).astype(np.int32) if time < self._begin else number_true(possible)
+
+
+class FullHistory(TailEvents):
+    """The observer remembers everything: the observation tree."""
+
+    is_tree = True
+
+    def __init__(self) -> None:
+        super().__init__(-1)
+        self.kind = "the whole history"
+
+
+class _Held:
+    """A memory that follows from the one before and the event; `_held` is that of each node of the newest layer."""
+
+    is_tree = False
+    _held: Int[np.ndarray, "n *k"]
+
+    def _number(self, time: int, possible: np.ndarray, held: np.ndarray) -> np.ndarray:
+        node, event = np.nonzero(possible)
+        self._held, number = np.unique(self._longer(time, held[node], event), axis=0, return_inverse=True)
+        following = np.full(possible.shape, -1, dtype=np.int32)
+        following[node, event] = number.ravel()
+        return following
+
+    def _longer(self, time: int, held: np.ndarray, event: np.ndarray) -> np.ndarray:
+        """What is held after the events that lead to a time."""
+        raise NotImplementedError
+
+    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
+        """See `ObserverMemory`."""
+        return self._number(time + 1, possible, self._held)
+
+
+class LastEvents(_Held):
+    """The observer remembers the time and the last `length` events; with length 0 only the time."""
+
+    def __init__(self, length: int):
+        assert length >= 0
+        self.length = length
+        self.kind = f"the last {length} events" if length != 1 else "the last event"
+
+    def begin(self, possible: np.ndarray) -> np.ndarray:
+        """See `ObserverMemory`."""
+        return self._number(0, possible[None], np.zeros((1, 0), dtype=np.int32))[0]
+
+    def _longer(self, time: int, held: np.ndarray, event: np.ndarray) -> np.ndarray:
+        longer = np.column_stack([held, event]).astype(np.int32)
+        return longer[:, max(0, longer.shape[1] - self.length) :]
+
+
+class WrittenString(_Held):
+    """The observer has no clock: it remembers the string of the events that are not silent, all of what it holds."""
+
+    kind = "the string of all events that are not silent"
+
+    def __init__(self, written: Written):
+        self._written, self._numbers = written, Numbers(written.num_letters)
+
+    def begin(self, possible: np.ndarray) -> np.ndarray:
+        """See `ObserverMemory`."""
+        return self._number(0, possible[None], np.zeros(1, dtype=np.int64))[0]
+
+    def _longer(self, time: int, held: np.ndarray, event: np.ndarray) -> np.ndarray:
+        letter = (self._written.letter if time else self._written.first_letter)[event]
+        loud = np.flatnonzero(letter >= 0)
+        held[loud] = self._numbers.extended(held[loud], letter[loud])
+        return held
 
 
 class GivenGraph:

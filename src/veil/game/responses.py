@@ -1,9 +1,10 @@
 """The agent's side of the game: best and soft responses to the observer's rule, and the outcome of a policy."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,9 +15,8 @@ from ..engine.additive import sums_of_flows
 from ..engine.feasibility import other_targets
 from ..engine.kernel import num_columns
 from ..problem.problem import Problem
-from .arrivals import Arrivals
 from .pairs import Pairs
-from .rule_tables import RuleTable, rule_table
+from .rule_tables import Entries, RuleTable, rule_table
 
 _UNIT = 2.0**-53
 
@@ -29,15 +29,12 @@ Tables = Sequence[Float[np.ndarray, "A n"]]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The outcome of a policy: `joint[m, z] = P(M_T = m, Z = z)` and the expected return; both are linear in the flows.
-
-    For a whole path `joint` has the entries of its rule (`rule_tables.py`). Linear too are `arrivals`, the masses of the
-    arrivals of each step where the agent has them, and `bonus`, what the task and the prices of the other bounds pay.
+    """The outcome of a policy, linear in the flows: its joint table, which has the entries of the rule (`rule_tables.py`), the
+    expected return, and `bonus`, what the task and the prices of the other bounds pay.
     """
 
-    joint: Float[np.ndarray, "..."]
+    joint: Entries
     expected_return: float
-    arrivals: tuple[np.ndarray, ...] = ()
     bonus: float = 0.0
 
     def mixed(self, other: "Outcome", weight: float) -> "Outcome":
@@ -45,17 +42,24 @@ class Outcome:
         return Outcome(
             (1 - weight) * self.joint + weight * other.joint,
             (1 - weight) * self.expected_return + weight * other.expected_return,
-            tuple(mine + weight * (theirs - mine) for mine, theirs in zip(self.arrivals, other.arrivals, strict=True)),
             (1 - weight) * self.bonus + weight * other.bonus,
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Response:
-    """The value `max_π E[w + λ G] − KL(π ‖ prior)` and the policy that attains it."""
+class FlowPoint(NamedTuple):
+    """A policy as a point of the convex set of flows: `flows[t][a, p] = P(pair p at time t, action a)`."""
 
-    value: float
-    tables: list[Float[np.ndarray, "A n"]]
+    outcome: Outcome
+    flows: list[Float[np.ndarray, "A n"]]
+
+    def mixed(self, other: "FlowPoint", weight: float) -> "FlowPoint":
+        """The point `(1 − weight) self + weight other`."""
+        flows = [mine + weight * (theirs - mine) for mine, theirs in zip(self.flows, other.flows, strict=True)]
+        return FlowPoint(self.outcome.mixed(other.outcome, weight), flows)
+
+
+Chosen = tuple[Float[np.ndarray, " n"], Float[np.ndarray, "A n"]]
+"""What the best choice at each pair is worth, and the policy that makes it."""
 
 
 class AgentProblem:
@@ -67,28 +71,25 @@ class AgentProblem:
     Example: two states that the observer tells apart, two actions, T = 1, Z the last state, an observer who remembers
     everything. Layer 0 has 2 pairs, (node of o_0 = 0, x = 0) and (node of o_0 = 1, x = 1); layer 1 has 4, one for each
     (o_0, o_1). `pairs.steps[0]` is `(2 · 2, 4)`, a table of the policy `(2, 2)`: an action in each row, a pair of layer 0
-    in each column. `costs` and `Outcome.joint` are `(4, 2)`: a node of layer 1 and a value of Z.
+    in each column. Costs and `Outcome.joint` have 4 entries, the value of Z at each node of layer 1.
 
     Each pass costs the non-zeros of the steps, about 1 ns each, and for the soft one an exponential for each (pair,
-    action), about 10 ns. With `arrivals` the passes go over them, and a soft response may be paid for each. `prices`: λ_k of
-    the bounds beside the threshold, in bits per unit; `Σ_k λ_k sign_k (V_k − δ_k)` is then added to what the agent maximises.
-    `task`: factors c_k of quantities, by number; `Σ_k c_k V_k` is added, too.
-    `table`: what the observer's rule is a table of, by default that of the pairs.
+    action), about 10 ns. `table`: what the observer's rule is a table of, by default that of the pairs; if it reads arrivals,
+    the passes go over these. `prices`: λ_k of the bounds beside the threshold, in bits per unit; `Σ_k λ_k sign_k (V_k − δ_k)`
+    is then added to what the agent maximises. `task`: factors c_k of quantities, by number; `Σ_k c_k V_k` is added, too.
     """
 
     def __init__(
         self,
         problem: Problem,
         pairs: Pairs,
-        arrivals: tuple[Arrivals, ...] = (),
-        prices: Float[np.ndarray, " F"] | None = None,
         table: RuleTable | None = None,
+        prices: Float[np.ndarray, " F"] | None = None,
         task: Task = (),
     ):
         hidden = pairs.hidden
-        self.problem, self.pairs, self.arrivals = problem, pairs, arrivals
+        self.problem, self.pairs = problem, pairs
         self.table = rule_table(pairs) if table is None else table
-        self._apart = arrivals or self.table.steps
         earned = hidden.paid[0]
         self.horizon, self.discount = hidden.horizon, earned.discount
         self.num_actions = hidden.kernel.num_actions
@@ -99,7 +100,7 @@ class AgentProblem:
             earned.terminal if earned.after is None else earned.after.values
         )
         self.terminal: Float[np.ndarray, " n"] = self.last_values[pairs.layers[-1].x]
-        self._blocked = np.where(self.available, 0.0, -np.inf)
+        self.blocked = np.where(self.available, 0.0, -np.inf)  # added to what actions are worth
         self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
         # Of returns, for tolerances and first steps: answers do not depend on the unit in which rewards are given.
         self.unit = 2.0 ** math.frexp(self.largest_reward)[1]
@@ -124,9 +125,9 @@ class AgentProblem:
             terms = max(terms, int(degree.max(initial=0)))
         return (self.horizon + 1) ** 2 * self.largest_reward * (defect + (terms + 2) * _UNIT)
 
-    def reward(self, time: int, multiplier: float = 1.0) -> Float[np.ndarray, "A n"]:
-        """`λ γ^t R(x,a)` for each pair of a layer."""
-        return self._at_pairs(multiplier * (self.discount**time * self._reward), time)
+    def reward(self, time: int) -> Float[np.ndarray, "A n"]:
+        """`γ^t R(x,a)` for each pair of a layer."""
+        return self._at_pairs(self.discount**time * self._reward, time)
 
     def _at_pairs(self, of_states: Float[np.ndarray, "A N"], time: int) -> Float[np.ndarray, "A n"]:
         """A table of the hidden states read at each pair of a layer."""
@@ -135,37 +136,21 @@ class AgentProblem:
     @cached_property
     def _forward_steps(self) -> list[sp.csc_array]:
         """The steps as products with flows use them, which share their numbers: making one anew costs as much as a product."""
-        return [step.T for step in ([one.step for one in self._apart] or self.pairs.steps)]
+        return [step.T for step in ([one.step for one in self.table.apart] or self.pairs.steps)]
 
-    def state_rewards(self, time: int, multiplier: float) -> Float[np.ndarray, "A N"]:
-        """`λ γ^t R(x,a)` and what the prices pay for each hidden state, -inf where the action is not available."""
-        return multiplier * self.discount**time * self._reward + self._blocked + self._state_bonus(time)
-
-    def state_values(self, multiplier: float) -> Float[np.ndarray, " N"]:
-        """What each hidden state pays at time T, in bits."""
-        return multiplier * self.last_values + self._last_state_bonus()
-
-    def _state_bonus(self, time: int) -> Float[np.ndarray, "A N"]:
-        """What the task and the prices of the other bounds pay for a decision, in bits."""
-        total = np.zeros_like(self._reward)
+    def state_rewards(self, time: int, multiplier: float, scale: float = 1.0) -> Float[np.ndarray, "A N"]:
+        """`λ γ^t R(x,a)` and what task and prices pay, times `scale`, for each hidden state."""
+        total = multiplier * self.discount**time * self._reward
         for factor, paid, _ in self._counted:
-            total += factor * paid.discount**time * paid.reward.T
+            total += scale * factor * paid.discount**time * paid.reward.T
         return total
 
-    def _last_state_bonus(self) -> Float[np.ndarray, " N"]:
-        """What they pay for the last state, less their bounds."""
-        total = np.zeros_like(self.last_values)
+    def state_values(self, multiplier: float, scale: float = 1.0) -> Float[np.ndarray, " N"]:
+        """What each hidden state pays at time T, in bits, less the bounds that are priced."""
+        total = multiplier * self.last_values
         for factor, paid, constant in self._counted:
-            total += factor * paid.discount**self.horizon * paid.terminal - constant
+            total += scale * (factor * paid.discount**self.horizon * paid.terminal - constant)
         return total
-
-    def bonus(self, time: int) -> Float[np.ndarray, "A n"]:
-        """What the prices pay for a decision in each pair of a layer."""
-        return self._at_pairs(self._state_bonus(time), time)
-
-    def last_bonus(self) -> Float[np.ndarray, " n"]:
-        """What they pay in each pair of the last layer."""
-        return self._last_state_bonus()[self.pairs.layers[-1].x]
 
     def other_values(self, flows: Sequence[Float[np.ndarray, "A n"]]) -> Float[np.ndarray, " F"]:
         """The quantities of the bounds beside the threshold, from `P(pair at t, action)`."""
@@ -191,73 +176,57 @@ class AgentProblem:
         return [(1 - share) * table + share * even for table, even in zip(tables, self.uniform(), strict=True)]
 
     def soft_response(
-        self,
-        costs: Float[np.ndarray, "n Z"],
-        multiplier: float,
-        prior: Tables | None = None,
-        paid: Sequence[np.ndarray] | None = None,
-        scale: float = 1.0,
-    ) -> Response:
-        """`max_π E[w(M_T,Z) + λ G] − KL(π ‖ prior)`, trajectories' divergence in bits, by soft backward induction.
+        self, costs: Entries, multiplier: float, prior: Tables | None = None, scale: float = 1.0
+    ) -> tuple[float, Tables]:
+        """`max_π E[w + λ G] − KL(π ‖ prior)`, trajectories' divergence in bits, and the policy that attains it.
 
-        **Arguments:** `costs`, w in bits; `multiplier`, λ; `prior`, `log2` of a policy, the uniform one by default;
-        `paid`, bits for each arrival of each step; `scale`, by which what task and prices pay is multiplied.
+        **Arguments:** `costs`, w in bits; `multiplier`, λ; `prior`, `log2` of a policy, the uniform one by default; `scale`, by
+        which what task and prices pay is multiplied.
         """
-        value = self._at_the_end(costs, multiplier, scale)
-        tables: list[np.ndarray] = [np.empty(0)] * self.horizon
-        for time in range(self.horizon - 1, -1, -1):
-            scores = self._ahead(time, value, self.table.on_arrival(costs, time) if paid is None else paid[time])
-            scores += self._at_pairs(self._uniform, time) if prior is None else prior[time]
-            if multiplier:
-                scores += self.reward(time, multiplier)
-            if self._counted:
-                scores += scale * self.bonus(time)
-            value, tables[time] = soft_maximum_bits(scores)
-            if (here := self.table.at(costs, time)) is not None:
-                value = value + here
-        return Response(float(self.pairs.start @ value), tables)
+        if prior is None:
+            return self._backward(lambda scores, _: soft_maximum_bits(scores), costs, multiplier, scale, self._uniform)
+        return self._backward(lambda scores, time: soft_maximum_bits(scores + prior[time]), costs, multiplier, scale)
 
-    def best_response(self, costs: Float[np.ndarray, "n Z"], multiplier: float) -> tuple[float, float]:
-        """`max_π E[w(M_T,Z) + λ G]` by backward induction, and the return of a policy that attains it.
+    def best_response(self, costs: Entries, multiplier: float) -> tuple[float, float]:
+        """`max_π E[w + λ G]`, infinite if a pair of infinite cost is reached, and the return of a policy that attains it."""
+        value, tables = self._backward(_first_best, costs, multiplier)
+        return value, self.flows(tables).outcome.expected_return
 
-        Infinite where a pair of infinite cost can be reached.
-        """
-        value = self._at_the_end(costs, multiplier)
-        earned = self.terminal
-        for time in range(self.horizon - 1, -1, -1):
-            reward = self.reward(time)
-            scores = self._ahead(time, value, self.table.on_arrival(costs, time)) + multiplier * reward
-            scores += self._at_pairs(self._blocked, time)
-            if self._counted:
-                scores += self.bonus(time)
-            gained = reward + self._ahead(time, earned)
-            value, earned = scores[0], gained[0]
-            for score, gain in zip(
-                scores[1:], gained[1:], strict=True
-            ):  # the first of the largest, as argmax, but faster
-                better = score > value
-                value, earned = np.where(better, score, value), np.where(better, gain, earned)
-            if (here := self.table.at(costs, time)) is not None:
-                value = value + here
-        return float(self.pairs.start @ value), float(self.pairs.start @ earned)
-
-    def max_return_response(self) -> tuple[float, list[np.ndarray]]:
+    def max_return_response(self) -> tuple[float, Tables]:
         """The largest expected return, and a policy that attains it by choosing evenly among the best actions."""
-        value = self.terminal
-        tables: list[np.ndarray] = [np.empty(0)] * self.horizon
-        for time in range(self.horizon - 1, -1, -1):
-            scores = self._ahead(time, value) + self.reward(time) + self._at_pairs(self._blocked, time)
+
+        def choose(scores: Float[np.ndarray, "A n"], _: int) -> Chosen:
             value = scores.max(axis=0)
             # Equal values computed along different paths differ in their last digits.
             best = scores >= value - 1e-12 * (self.largest_reward + np.abs(value))
-            tables[time] = best / best.sum(axis=0)
+            return value, best / best.sum(axis=0)
+
+        return self._backward(choose, None, 1.0, 0.0)
+
+    def _backward(
+        self,
+        choose: Callable[[Float[np.ndarray, "A n"], int], Chosen],
+        costs: Entries | None,
+        multiplier: float,
+        scale: float = 1.0,
+        added: Float[np.ndarray, "A N"] | None = None,
+    ) -> tuple[float, Tables]:
+        """Backward induction with a rule of choice among scores, to which something may be added; the value and the policy."""
+        added = self.blocked if added is None else added
+        value = self._with_paid(self.state_values(multiplier, scale)[self.pairs.layers[-1].x], costs, self.horizon)
+        tables = [np.empty(0)] * self.horizon
+        for time in range(self.horizon - 1, -1, -1):
+            scores = self._ahead(time, value, costs)
+            scores += self._at_pairs(self.state_rewards(time, multiplier, scale) + added, time)
+            value, tables[time] = choose(scores, time)
+            value = self._with_paid(value, costs, time)
         return float(self.pairs.start @ value), tables
 
     def outcome(self, tables: Tables) -> Outcome:
-        """The joint table of memory and secret, and the return, of a policy; one forward pass."""
-        return self.flows(tables)[0]
+        """The joint table and the return of a policy; one forward pass."""
+        return self.flows(tables).outcome
 
-    def flows(self, tables: Tables) -> tuple[Outcome, list[Float[np.ndarray, "A n"]]]:
+    def flows(self, tables: Tables) -> FlowPoint:
         """The outcome, and `P(pair at t, action)` for each decision."""
         here, earned, bonus = self.pairs.start, 0.0, 0.0
         flows, arrived, masses = [], [], [here]
@@ -265,29 +234,37 @@ class AgentProblem:
             flow = tables[time] * here
             earned += float(np.vdot(self.reward(time), flow))
             flows.append(flow)
-            bonus += float(np.sum(self.bonus(time) * flow)) if self._counted else 0.0
-            if self._apart:
-                apart, size = self._apart[time], len(self.pairs.layers[time + 1])
-                arrived.append(self._forward_steps[time] @ flow.ravel())
-                here = np.bincount(apart.pair, weights=arrived[-1], minlength=size)
-            else:
-                here = self._forward_steps[time] @ flow.ravel()
+            if self._counted:
+                bonus += float(np.vdot(self._at_pairs(self.state_rewards(time, 0.0), time), flow))
+            here = self._forward_steps[time] @ flow.ravel()
+            if self.table.apart:
+                arrived.append(here)
+                here = np.bincount(self.table.apart[time].pair, here, len(self.pairs.layers[time + 1]))
             masses.append(here)
         earned += float(self.terminal @ here)
-        bonus += float(np.sum(self.last_bonus() * here)) if self._counted else 0.0
-        return Outcome(self.table.joint(masses, arrived), earned, tuple(arrived) if self.arrivals else (), bonus), flows
+        bonus += float(self.state_values(0.0)[self.pairs.layers[-1].x] @ here) if self._counted else 0.0
+        return FlowPoint(Outcome(self.table.joint(masses, arrived), earned, bonus), flows)
 
-    def _at_the_end(
-        self, costs: Float[np.ndarray, "n Z"], multiplier: float, scale: float = 1.0
-    ) -> Float[np.ndarray, " n"]:
-        """What each pair of the last layer is worth."""
-        paid = self.table.at(costs, self.horizon)
-        value = multiplier * self.terminal + (0.0 if paid is None else paid)
-        return value + scale * self.last_bonus() if self._counted else value
+    def _with_paid(self, value: Float[np.ndarray, " n"], costs: Entries | None, time: int) -> Float[np.ndarray, " n"]:
+        """The value of each pair of a layer with what is paid there."""
+        paid = None if costs is None else self.table.paid(costs, time)
+        return value if paid is None else value + paid
 
-    def _ahead(self, time: int, value: np.ndarray, paid: np.ndarray | None = None) -> Float[np.ndarray, "A n"]:
-        """The expectation of a function of the next pair, and of what is paid for the arrival, for each action and pair."""
+    def _ahead(self, time: int, value: np.ndarray, costs: Entries | None) -> Float[np.ndarray, "A n"]:
+        """The expectation of a function of the next pair, and of the costs that the arrival pays, for each action and pair."""
+        paid = None if costs is None else self.table.paid(costs, time + 1, arrives=True)
         if paid is None:
             return (self.pairs.steps[time] @ value).reshape(self.num_actions, -1)
-        apart = self._apart[time]
+        apart = self.table.apart[time]
         return (apart.step @ (value[apart.pair] + paid)).reshape(self.num_actions, -1)
+
+
+def _first_best(scores: Float[np.ndarray, "A n"], _: int) -> Chosen:
+    """The first of the largest scores: as argmax, but faster."""
+    value = scores.max(axis=0)
+    best = scores == value
+    taken = best[0].copy()
+    for row in best[1:]:
+        row &= ~taken
+        taken |= row
+    return value, best

@@ -14,8 +14,8 @@ round to round. Prices have no largest value: once a mixture keeps all bits they
 penalty.
 """
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -23,13 +23,10 @@ from scipy.optimize import linprog
 
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime
 from ..engine.feasibility import feasible_mixture, other_targets
-from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
-from .ascent import GameResult, solve_priced_game
-from .multiplier import FlowPoint
-from .pairs import Pairs
-from .responses import AgentProblem, Outcome, Task
-from .rule_tables import RuleTable, rule_table
+from .ascent import Priced, solve_priced_game
+from .records import Players
+from .responses import AgentProblem, FlowPoint, Outcome, Tables
 
 # Set by hand: they decide how fast the bounds converge, which are valid for any values.
 _ROUNDS = 60  # games at most; about ten suffice for two constraints
@@ -45,37 +42,6 @@ _UNREACHABLE = 1e-9  # bits: an upper bound on what is kept beyond its bounds th
 _KEPT_MORE = 4e-12  # bits beyond those that must be kept, for other ways to sum them and for their proof
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _LEAST_WEIGHT = 1e-9  # below which an observer is left out of a game
-
-
-class Counted(Protocol):
-    """What is counted of a policy: `num_hidden` bits, of which the least is maximised, then bits that must be `kept`."""
-
-    num_hidden: int
-    kept: Float[np.ndarray, " K"]
-
-    def bits(self, joint: Float[np.ndarray, "..."]) -> Float[np.ndarray, " J"]:
-        """All bits of the policy with this joint table: those hidden, then those kept."""
-        ...
-
-    def table(self, weights: Float[np.ndarray, " J"]) -> RuleTable | None:
-        """What a rule is a table of in the game with these weights; None for that of the pairs."""
-        ...
-
-
-class OwnBits:
-    """`H(Z|M_T)` of the one observer whose memory the pairs have."""
-
-    num_hidden = 1
-
-    def __init__(self, pairs: Pairs):
-        self.kept, self._table = np.zeros(0), rule_table(pairs)
-
-    def bits(self, joint: Float[np.ndarray, "..."]) -> Float[np.ndarray, " 1"]:
-        """What this observer lacks."""
-        return np.array([self._table.entropy(joint)])
-
-    def table(self, weights: Float[np.ndarray, " 1"]) -> None:
-        """That of the pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,45 +62,46 @@ class _Mixture(NamedTuple):
     spare: float
 
 
-class Rounds:
-    """The columns so far, the best bound with the weights of its game, and the prices and weights of the next game.
+class Proving(NamedTuple):
+    """The game of the smallest upper bound, the agent with its prices, and the weights of the channels."""
 
-    **Attributes:** `best`: the game of the smallest upper bound, `upper`, and `proving`, its weights; `mixture`: the policy
-    whose least, `lower`, is largest of those that meet everything; `lower` is -inf where none is known; `games`: how many were
-    solved; `unreachable`: no policy keeps all bits that must be kept.
+    game: Priced
+    upper: float
+    agent: AgentProblem
+    weights: list[float]
+
+
+class Rounds:
+    """The columns so far, the game that proves the best bound, and the prices and weights of the next game.
+
+    **Arguments:** `agent`: of the players, with all of their channels. **Attributes:** `proving`; `mixture`: the policy whose
+    least, `lower`, is largest of those that meet everything; `lower` is -inf if none is known; `games`: how many were solved;
+    `unreachable`: no policy keeps all bits that must be kept.
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        pairs: Pairs,
-        counted: Counted,
-        threshold: float | None,
-        gap: float,
-        task: Task = (),
-        known: float = np.inf,
+        self, agent: AgentProblem, players: Players, threshold: float | None, gap: float, known: float = np.inf
     ):
-        self.problem, self.pairs, self.counted, self.threshold, self.gap = problem, pairs, counted, threshold, gap
-        self.agent, self.targets = AgentProblem(problem, pairs, task=task), other_targets(problem)
+        self.agent, self.count, self.kept, self.threshold = agent, players.num_hidden, players.kept, threshold
+        self.gap, self.known, self.targets = gap, known, other_targets(agent.problem)
         self.units = np.array([one.unit for one in self.targets])
-        errors = np.array([return_rounding(problem, one.quantity) for one in self.targets])
+        errors = np.array([return_rounding(agent.problem, one.quantity) for one in self.targets])
         self.kept_slack = np.maximum(_INSIDE, _ROUNDINGS * errors / self.units)
         self.prices = np.zeros(len(self.targets)) if self.targets else None
-        self.weights = np.concatenate([np.full(counted.num_hidden, 1 / counted.num_hidden), np.ones(len(counted.kept))])
-        self.aim = counted.kept + _KEPT_MORE
+        self.weights = np.concatenate([np.full(self.count, 1 / self.count), np.ones(len(self.kept))])
+        self.aim = self.kept + _KEPT_MORE
         self.columns: list[_Column] = []
-        self.lower, self.upper, self.proving, self.games = -np.inf, np.inf, self.weights, 0
-        self.known = known
-        self.best: GameResult | None = None
+        self.lower, self.games = -np.inf, 0
+        self.proving: Proving | None = None
         self.mixture: _Column | None = None
         self.unreachable, self._penalty, self._least_kept = False, _FIRST_PENALTY, -np.inf
         if self.targets:
-            self._take(self._column(FlowPoint(*self.agent.flows(self._inside()))))
+            self._take(self._column(agent.flows(self._inside())))
 
     @property
     def open_bits(self) -> float:
         """The smallest upper bound that is known, minus the lower one."""
-        return min(self.upper, self.known) - self.lower
+        return min(np.inf if self.proving is None else self.proving.upper, self.known) - self.lower
 
     def run(self, iterations: int, clock: Clock) -> str:
         """Games until the bounds are as close as asked for, or the clock says so; returns why they end."""
@@ -152,37 +119,28 @@ class Rounds:
 
     def play(self, iterations: int, clock: Clock) -> str:
         """One game, and the best mixture with its policy; says how the game ended."""
-        count = self.counted.num_hidden
         weights = np.where(self.weights > _LEAST_WEIGHT, self.weights, 0.0)
-        bounds = bool(weights[:count].any())  # else only what is kept counts, to see whether it can be
+        bounds = bool(weights[: self.count].any())  # else only what is kept counts, to see whether it can be
         if bounds:
-            weights[:count] /= weights[:count].sum()
-        open_bits = self.open_bits if bounds else max(0.0, -self._least_kept)
-        found = solve_priced_game(
-            self.problem,
-            self.pairs,
-            threshold=self.threshold,
-            gap=max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * open_bits, _LARGEST_GAP))
-            if bounds
-            else _OWN_SHARE * open_bits,
-            iterations=iterations,
-            prices=self.prices,
-            table=self.counted.table(weights),
-            task=self.agent.task if bounds else (),
-            clock=clock.share(1.0).silent(),
-        )
+            weights[: self.count] /= weights[: self.count].sum()
+        gap = _OWN_SHARE * (self.open_bits if bounds else max(0.0, -self._least_kept))
+        if bounds:
+            gap = max(_SHARE_OF_GAP * self.gap, min(gap, _LARGEST_GAP))
+        table, task = self.agent.table.weighted(weights.tolist()), self.agent.task if bounds else ()
+        agent = AgentProblem(self.agent.problem, self.agent.pairs, table, self.prices, task)
+        clock = clock.share(1.0).silent()
+        found = solve_priced_game(agent, threshold=self.threshold, gap=gap, iterations=iterations, clock=clock)
         self.games += 1
-        upper = found.upper - float(weights[count:] @ self.counted.kept)
+        upper = found.bound.upper - float(weights[self.count :] @ self.kept)
         if not bounds:
             self.unreachable = upper < -_UNREACHABLE
-        elif self.best is None or upper < self.upper:
-            self.best, self.upper, self.proving = found, upper, weights
-        self.columns.append(self._column(FlowPoint(*self.agent.flows(found.tables))))
+        elif self.proving is None or upper < self.proving.upper:
+            self.proving = Proving(found, upper, agent, weights.tolist())
+        self.columns.append(self._column(self.agent.flows(found.tables)))
         mixture = self._mixed()
         self.weights, shares = mixture.weights, mixture.shares
         self.prices = mixture.multipliers / self.units if self.targets else None
-        point = self.columns[0].point
-        total = shares[0]
+        point, total = self.columns[0].point, shares[0]
         for share, column in zip(shares[1:].tolist(), self.columns[1:], strict=True):
             total += share
             if share > 0:
@@ -193,7 +151,7 @@ class Rounds:
     def _take(self, column: _Column) -> None:
         """Keep a column that meets the constraints; its policy is the answer where it also keeps all bits and hides most."""
         self.columns.append(column)
-        hidden, kept = np.split(column.bits, [self.counted.num_hidden])
+        hidden, kept = np.split(column.bits, [self.count])
         if np.all(kept >= self.aim) and hidden.min() > self.lower:
             self.lower, self.mixture = float(hidden.min()), column
 
@@ -204,13 +162,13 @@ class Rounds:
 
     def _bits(self, outcome: Outcome) -> Float[np.ndarray, " J"]:
         """All bits, to those that are hidden the task added."""
-        bits = self.counted.bits(outcome.joint)
-        bits[: self.counted.num_hidden] += outcome.bonus
+        bits = self.agent.table.bits(outcome.joint)
+        bits[: self.count] += outcome.bonus
         return bits
 
     def _inside(self) -> list[np.ndarray]:
         """The policy whose worst slack is largest, on the pairs; even odds where it never goes."""
-        flows = zip(feasible_mixture(self.problem).flows[:-1], self.pairs.layers[:-1], strict=True)
+        flows = zip(feasible_mixture(self.agent.problem).flows[:-1], self.agent.pairs.layers[:-1], strict=True)
         return self.agent.tables([flow.T[:, layer.x] for flow, layer in flows])
 
     def _mixed(self) -> "_Mixture":
@@ -218,25 +176,16 @@ class Rounds:
 
         Where no mixture keeps all bits, those of the two programs for that case, in turns (see above).
         """
-        if len(self.counted.kept):
-            kept = self._program(0.0, 1.0, (None, None))
-            assert kept is not None
-            self._least_kept = kept.spare
-            if kept.spare < 0 and self.games % 2:
-                return kept
-        else:
-            self._least_kept = 0.0
+        kept = self._program(0.0, 1.0, (None, None)) if len(self.kept) else None
+        self._least_kept = 0.0 if kept is None else kept.spare
+        if kept is not None and kept.spare < 0 and self.games % 2:
+            return kept
         found = self._program(1.0, 0.0, (0.0, 0.0)) if self._least_kept >= 0 else None
         if found is None:  # none keeps them, or only on the edge of what can be kept
             self._penalty = min(_PENALTY_GROWTH * self._penalty, _LARGEST_PENALTY)
             found = self._program(1.0, self._penalty, (None, 0.0))
         assert found is not None
         return found
-
-    @property
-    def _missed(self) -> np.ndarray:
-        """By how much the slacks may be missed: what the first column, which meets the constraints, misses by rounding."""
-        return np.maximum(0.0, -self.columns[0].slack)
 
     def _program(
         self, for_hidden: float, for_kept: float, spare: tuple[float | None, float | None]
@@ -247,14 +196,15 @@ class Rounds:
         **Arguments:** `spare`: between which numbers the second least may lie.
         """
         bits, slack = (np.stack([getattr(one, name) for one in self.columns]) for name in ("bits", "slack"))
-        count, size = self.counted.num_hidden, bits.shape[1]
+        count, size = self.count, bits.shape[1]
+        missed = np.maximum(0.0, -slack[0])  # by the first column, which meets the constraints, through rounding
         # Variables: the shares, and the two least ones; a row for each of the bits, then for each of the slacks.
         rows = np.hstack([-np.hstack([bits, slack]).T, np.zeros((size + slack.shape[1], 2))])
         rows[:count, -2] = rows[count:size, -1] = 1.0
         found = linprog(
             np.concatenate([np.zeros(len(bits)), [-for_hidden, -for_kept]]),
             A_ub=rows,
-            b_ub=np.concatenate([np.zeros(count), -self.aim, self._missed]),
+            b_ub=np.concatenate([np.zeros(count), -self.aim, missed]),
             A_eq=np.concatenate([np.ones(len(bits)), np.zeros(2)])[None],
             b_eq=[1.0],
             bounds=[(0, None)] * len(bits) + [(None, None), spare],
@@ -275,24 +225,16 @@ class Rounds:
         short = list(zip(missing.tolist(), (inside.slack - column.slack).tolist(), strict=True))
         if wanted is not None:
             earned, safe = (one.point.outcome.expected_return for one in (column, inside))
-            aim = wanted + max(_INSIDE * (self.agent.unit + abs(wanted)), _ROUNDINGS * return_rounding(self.problem))
+            aim = wanted + max(
+                _INSIDE * (self.agent.unit + abs(wanted)), _ROUNDINGS * return_rounding(self.agent.problem)
+            )
             short.append((aim - earned, safe - earned))
         weight = max((missing / spare for missing, spare in short if 0 < missing < spare), default=0.0)
         return self._column(column.point.mixed(inside.point, min(1.0, 2 * weight))) if weight else column
 
-    def result(self, stopped: str, seconds: float) -> GameResult:
-        """The best bound with the best policy, that of the last column where none is known to meet everything."""
-        assert self.best is not None
+    def answer(self) -> tuple[float, Tables, Outcome]:
+        """What the best policy hides, its tables and its outcome; that of the last column if none meets everything."""
         tables = self.agent.tables((self.mixture or self.columns[-1]).point.flows)
         outcome = self.agent.outcome(tables)
-        bits = self._bits(outcome)[: self.counted.num_hidden]
-        return replace(
-            self.best,
-            lower=float(bits.min()),
-            upper=self.upper,
-            tables=tuple(tables),
-            expected_return=outcome.expected_return,
-            task_value=outcome.bonus,
-            stopped=stopped,
-            seconds=seconds,
-        )
+        lower = float(self._bits(outcome)[: self.count].min())
+        return lower if self.mixture or not len(self.kept) else -np.inf, tables, outcome

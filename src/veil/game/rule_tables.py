@@ -1,231 +1,227 @@
-"""What the observer's rule is a table of: values of the secret at nodes at time T or at every time, or states before arrivals.
+"""What a rule of inference is a table of: rows of probabilities, one for each thing that the observer knows when it guesses.
 
-A secret with one value has one row of probabilities `q(·|m)` for each node m at time T. One with a value at every time has a
-row `q_t(·|m)` for each node of each time t that counts: `Σ_t w_t H(Z_t|M_t) ≤ Σ_t w_t E[−log2 q_t(Z_t|M_t)]`. A whole path
-has a row `q_t(·|m',x')` for each arrival in x' at node m', over what the path shows of the state before, and a row `q_T(·|m)`
-for each last node: `H(X_0 … X_T|Y) ≤ Σ_t E[−log2 q_t] + E[−log2 q_T]` for all such rows. The joint table of a policy has an
-entry for each entry of the rule; it is linear in the flows, and the entropy is that of each entry within its row.
+All rules are one vector of entries in rows. A part of it is read at the pairs of one time, or at the arrivals of one step:
+
+- a secret with one value: a row `q(·|m)` for each node m at time T;
+- one with a value at every time: a row `q_t(·|m)` for each node of each time t that counts, with the weight of that time,
+  since `Σ_t w_t H(Z_t|M_t) ≤ Σ_t w_t E[−log2 q_t(Z_t|M_t)]`;
+- a whole path: a row `q_t(·|m',x')` for each arrival in x' at node m', over what the path shows of the state before, and a row
+  for each last node: `H(X_0 … X_T|Y) ≤ Σ_t E[−log2 q_t] + E[−log2 q_T]`;
+- several channels: a part for each, with a row for each record of its observer, and with the weight of its bits.
+
+The joint table of a policy has the entries of the rule and is linear in the flows. Its entropy is that of each entry within its
+row, weighted. With a negative weight for what is forgotten it bounds the opacity against every observer (`charged_table`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
-from ..common.logs import conditional_entropy_bits, entropy_bits, log2_or_zero, posteriors, surprisal_bits
+from ..common.logs import conditional_entropy_bits, log2_or_zero
+from ..common.numbering import number_keys
 from ..engine.event_entropy import show_path
+from .arrivals import Apart, Arrivals, kept_apart
 from .pairs import Pairs
 
-
-class ValueTable:
-    """A rule over the values of the secret: tables `(n, Z)`, a row for each node at time T."""
-
-    steps: Sequence["PathStep"] = ()
-    by_node = True  # whether each row is that of a node
-
-    def __init__(self, pairs: Pairs):
-        self._pairs, self.reachable = pairs, pairs.reachable
-
-    def joint(self, masses: Sequence[np.ndarray], arrived: Sequence[np.ndarray]) -> Float[np.ndarray, "n Z"]:
-        """`P(M_T = m, Z = z)` from the masses of the pairs of all layers."""
-        size, values = self.reachable.shape
-        return np.bincount(self._pairs.leaf, weights=masses[-1], minlength=size * values).reshape(size, values)
-
-    def at(self, costs: Float[np.ndarray, "n Z"], time: int) -> Float[np.ndarray, " n"] | None:
-        """Costs read at each pair of a layer; None before the last, where nothing is paid."""
-        return costs.ravel()[self._pairs.leaf] if time == self._pairs.hidden.horizon else None
-
-    def on_arrival(self, costs: Float[np.ndarray, "n Z"], time: int) -> None:
-        """Nothing is paid on the way."""
-
-    def totals(self, table: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, "n 1"]:
-        """The sum of each row."""
-        return table.sum(axis=1, keepdims=True)
-
-    def everywhere(self, row: Float[np.ndarray, " Z"]) -> Float[np.ndarray, "n Z"]:
-        """The rule of an observer who holds the values for as likely as this at every node."""
-        return np.repeat(row[None], len(self.reachable), axis=0)
-
-    def even_odds(self) -> Float[np.ndarray, "n Z"]:
-        """The rule that holds all that can be reached for equally likely."""
-        return self.reachable / np.maximum(1, self.reachable.sum(axis=1, keepdims=True))
-
-    def posteriors(self, joint: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, "n Z"]:
-        """`P(z|m)`."""
-        return posteriors(joint)
-
-    def surprisals(self, joint: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, "n Z"]:
-        """`−log2 P(z|m)`, the derivative of the entropy."""
-        return surprisal_bits(joint)
-
-    def entropy(self, joint: Float[np.ndarray, "n Z"]) -> float:
-        """`H(Z|M_T)`."""
-        return conditional_entropy_bits(joint)
-
-    def prior_bits(self, joint: Float[np.ndarray, "n Z"]) -> float:
-        """`H(Z)`."""
-        return float(entropy_bits(joint.sum(axis=0)))
+Entries = Float[np.ndarray, " k"]
+"""A number for each entry of a rule: a joint table, a rule, or its costs."""
 
 
 @dataclass(frozen=True, eq=False)
-class PathStep:
-    """The arrivals of a step, each a pair left and a pair reached, and the entries of the rule that they read.
+class Part:
+    """Entries of a rule that are read together.
 
-    `step` has a row for each (action, pair of layer t) and a column for each arrival, `pair` is the pair of layer t + 1 that
-    an arrival is, `entry` the entry of the rule: (node reached, what the path shows there, what it showed before).
-    `key[k] = (node · C + shown) · C + shown before` of entry k, in order, with C codes of what the path shows.
+    **Attributes:** `entry[i]`: which of them pair i of the layer of `time` reads or, if `arrives`, arrival i of the step to it;
+    `key[k] = row · width + column` of each, in order; `weight` of their bits, and which `channel` these are about.
     """
 
-    step: sp.csr_array
-    pair: Int[np.ndarray, " m"]
-    entry: Int[np.ndarray, " m"]
+    time: int
     key: Int[np.ndarray, " k"]
+    entry: Int[np.ndarray, " m"]
+    width: int
+    weight: float = 1.0
+    arrives: bool = False
+    channel: int = 0
 
-
-class EntryTable:
-    """A rule as one vector of entries in rows: `keys[j]`, sorted, of part j; those of a row share `key // width`."""
-
-    by_node = False
-    steps: Sequence["PathStep"] = ()
-
-    def __init__(self, keys: list[Int[np.ndarray, " k"]], width: int):
-        self.keys = keys
-        self._ends = np.cumsum([len(key) for key in keys])
-        rows = [np.flatnonzero(np.diff(key // width, prepend=-1)) for key in keys]
-        begins = np.concatenate([part + end - len(key) for part, end, key in zip(rows, self._ends, keys, strict=True)])
-        self._row = np.repeat(np.arange(len(begins)), np.diff(begins, append=self._ends[-1]))
+    @classmethod
+    def of(
+        cls,
+        time: int,
+        keys: Int[np.ndarray, " m"],
+        width: int,
+        weight: float = 1.0,
+        *,
+        arrives: bool = False,
+        channel: int = 0,
+    ) -> "Part":
+        """The part of the keys that pairs or arrivals read."""
+        return cls(time, *number_keys(keys), width, weight, arrives, channel)
 
     @cached_property
-    def reachable(self) -> Bool[np.ndarray, " k"]:
-        """All entries: only what some policy can reach has one."""
-        return np.ones(len(self._row), dtype=bool)
+    def _apart(self) -> bool:
+        """Whether each pair or arrival reads an entry that no other does, in order."""
+        return len(self.entry) == len(self.key) and bool(np.all(np.diff(self.entry) > 0))
 
-    def parts(self, table: Float[np.ndarray, " k"]) -> list[Float[np.ndarray, " j"]]:
+    def read(self, values: Entries) -> Float[np.ndarray, " m"]:
+        """The value of the entry of each pair or arrival."""
+        return values if self._apart else values[self.entry]
+
+    def sums(self, masses: Float[np.ndarray, " m"]) -> Entries:
+        """The mass of each entry from those of pairs or arrivals."""
+        return masses if self._apart else np.bincount(self.entry, masses, len(self.key))
+
+    def dense(self, values: Entries, rows: int, fill: float = np.inf) -> Float[np.ndarray, "n Z"]:
+        """The values of the entries as a table with so many rows, filled where nothing can be reached."""
+        table = np.full((rows, self.width), fill)
+        table.ravel()[self.key] = values
+        return table
+
+
+class RuleTable:
+    """The parts of a rule, and the steps whose arrivals they read, if there are such.
+
+    `by_node`: whether a row of a part is about a node of the pairs, and not about a record of one observer among several.
+    """
+
+    def __init__(self, parts: Sequence[Part], apart: Sequence[Apart] = (), *, by_node: bool = True):
+        self.parts, self.apart, self.by_node = tuple(parts), tuple(apart), by_node
+        sizes = [len(part.key) for part in parts]
+        self._ends = np.cumsum(sizes)
+        self.size = int(self._ends[-1])
+        new = np.concatenate([np.diff(part.key // part.width, prepend=-1) != 0 for part in parts])
+        self._begin = np.flatnonzero(new)  # of each row
+        self._length = np.diff(self._begin, append=self.size)
+        self._weight = np.repeat([part.weight for part in parts], sizes)
+        self._read: dict[tuple[int, bool], list[tuple[Part, slice]]] = {}
+        for part, end in zip(parts, self._ends.tolist(), strict=True):
+            self._read.setdefault((part.time, part.arrives), []).append((part, slice(end - len(part.key), end)))
+
+    @property
+    def is_concave(self) -> bool:
+        """Whether the entropy is a concave function of the joint table."""
+        return bool(np.all(self._weight >= 0))
+
+    def weighted(self, weights: Sequence[float]) -> "RuleTable":
+        """The same with the bits of each channel weighted; those without a weight are left out."""
+        if all(weight == 1 for weight in weights):
+            return self
+        parts = [replace(part, weight=part.weight * weights[part.channel]) for part in self.parts]
+        return RuleTable([part for part in parts if part.weight], self.apart, by_node=self.by_node)
+
+    def split(self, table: Entries) -> list[Entries]:
         """The entries of each part."""
         return np.split(table, self._ends[:-1])
 
-    def totals(self, table: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    def joint(self, masses: Sequence[np.ndarray], arrived: Sequence[np.ndarray]) -> Entries:
+        """The masses of all entries from those of the pairs of all layers, and of the arrivals of all steps."""
+        read = [arrived[part.time - 1] if part.arrives else masses[part.time] for part in self.parts]
+        return np.concatenate([part.sums(mass) for part, mass in zip(self.parts, read, strict=True)])
+
+    def paid(self, costs: Entries, time: int, *, arrives: bool = False) -> Float[np.ndarray, " n"] | None:
+        """The weighted costs that are read at each pair of a layer, or at each arrival of the step to it; None if none are."""
+        total = None
+        for part, place in self._read.get((time, arrives), ()):
+            paid = part.read(costs[place])
+            paid = paid if part.weight == 1 else part.weight * paid
+            total = paid if total is None else total + paid
+        return total
+
+    def totals(self, table: Entries) -> Entries:
         """The sum of the row of each entry."""
-        return np.bincount(self._row, table)[self._row]
+        return np.repeat(np.add.reduceat(table, self._begin), self._length)
 
-    def even_odds(self) -> Float[np.ndarray, " k"]:
+    def even_odds(self) -> Entries:
         """The rule that holds all that can be reached for equally likely."""
-        return 1.0 / self.totals(np.ones(len(self._row)))
+        return 1.0 / self.totals(np.ones(self.size))
 
-    def posteriors(self, joint: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    def posteriors(self, joint: Entries) -> Entries:
         """The share of each entry in its row; a row of zeros stays zero."""
         total = self.totals(joint)
         return joint / np.where(total > 0, total, 1.0)
 
-    def surprisals(self, joint: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-        """`−log2` of the posteriors, the derivative of the entropy."""
+    def surprisals(self, joint: Entries) -> Entries:
+        """`−log2` of the posteriors: times the weights, the derivative of the entropy."""
         return -log2_or_zero(self.posteriors(joint))
 
-    def entropy(self, joint: Float[np.ndarray, " k"]) -> float:
-        """The entropy of each entry within its row: `H(X_T|M_T) + Σ_t H(X_t|X_{t+1},M_{t+1})`, or the same of what the path
-        shows; of a secret with a value at every time `Σ_t w_t H(Z_t|M_t)`.
-        """
-        return float(np.vdot(joint, self.surprisals(joint)))
+    def entropy(self, joint: Entries) -> float:
+        """The weighted sum of the entropies of all rows: `H(Z|M_T)` of a secret with one value."""
+        return float(np.vdot(self._weight * joint, self.surprisals(joint)))
 
+    def bits(self, joint: Entries) -> Float[np.ndarray, " J"]:
+        """The same for each channel by itself."""
+        terms = np.split(self._weight * joint * self.surprisals(joint), self._ends[:-1])
+        return np.bincount([part.channel for part in self.parts], [float(term.sum()) for term in terms])
 
-class EachTable(EntryTable):
-    """A rule over the values of the secret at every time: the entries (node, value) of each time that counts.
-
-    The masses of a time are multiplied by its weight, and so are the costs where they are paid.
-    """
-
-    def __init__(self, pairs: Pairs):
-        each = pairs.hidden.each
-        assert each is not None
-        self.values, self.weights = pairs.hidden.num_values, each.weights
-        self.times = np.flatnonzero(each.weights).tolist()
-        layers = [pairs.layers[time] for time in self.times]
-        numbered = [_numbered(one.node.astype(np.int64) * self.values + each.value[one.x]) for one in layers]
-        self._entry = dict(zip(self.times, (entry for _, entry in numbered), strict=True))
-        super().__init__([key for key, _ in numbered], self.values)
-
-    def joint(self, masses: Sequence[np.ndarray], arrived: Sequence[np.ndarray]) -> Float[np.ndarray, " k"]:
-        """`w_t P(M_t = m, Z_t = z)` of all times from the masses of the pairs of all layers."""
-        found = [self.weights[time] * np.bincount(self._entry[time], masses[time]) for time in self.times]
+    def unseen(self, joint: Entries) -> Entries:
+        """The rule of an observer who knows the joint table and has seen nothing: that of each part, summed over its rows."""
+        found = list[np.ndarray]()
+        for part, masses in zip(self.parts, self._marginals(joint), strict=True):
+            found.append((masses / masses.sum())[part.key % part.width])
         return np.concatenate(found)
 
-    def at(self, costs: Float[np.ndarray, " k"], time: int) -> Float[np.ndarray, " n"] | None:
-        """`w_t` times the costs read at each pair of a layer; None where the time does not count."""
-        if time not in self._entry:
-            return None
-        return self.weights[time] * self.parts(costs)[self.times.index(time)][self._entry[time]]
+    def prior_bits(self, joint: Entries) -> float:
+        """The entropy before anything is seen: `H(Z)`, or `Σ_t w_t H(Z_t)`."""
+        parts = zip(self.parts, self._marginals(joint), strict=True)
+        return float(sum(part.weight * conditional_entropy_bits(masses[None]) for part, masses in parts))
 
-    def on_arrival(self, costs: Float[np.ndarray, " k"], time: int) -> None:
-        """Nothing is paid on the way."""
-
-    def prior_bits(self, joint: Float[np.ndarray, " k"]) -> float:
-        """`Σ_t w_t H(Z_t)`."""
-        parts = zip(self.keys, self.parts(joint), strict=True)
-        return float(sum(conditional_entropy_bits(np.bincount(key % self.values, part)[None]) for key, part in parts))
-
-
-class PathTable(EntryTable):
-    """A rule over the states before: one vector of the entries of all steps, then those of the last nodes.
-
-    `codes[x]` numbers what a row tells apart: the hidden states where path and observations together tell them (the sum over
-    times is then the entropy of the path), else what the path shows (the sum is then an upper bound on it).
-    """
-
-    def __init__(self, pairs: Pairs):
-        hidden = pairs.hidden
-        assert hidden.path is not None
-        self.is_exact = show_path(hidden).is_unifilar
-        self.codes = np.arange(hidden.num_states) if self.is_exact else hidden.path
-        self.num_codes = int(self.codes.max()) + 1
-        made: dict[int, PathStep] = {}  # steps that repeat are stored once
-        for time, step in enumerate(pairs.steps):
-            if id(step) not in made:
-                made[id(step)] = self._step(pairs, time)
-        self.steps = tuple(made[id(step)] for step in pairs.steps)
-        last = pairs.layers[-1]
-        keys = last.node.astype(np.int64) * self.num_codes**2 + self.codes[last.x]
-        self._last_key, self._last_entry = _numbered(keys)
-        super().__init__([*(one.key for one in self.steps), self._last_key], self.num_codes)
-
-    def _step(self, pairs: Pairs, time: int) -> PathStep:
-        step, layer, after = pairs.steps[time], pairs.layers[time], pairs.layers[time + 1]
-        rows = len(step.indptr) - 1
-        row = np.repeat(np.arange(rows, dtype=np.int64) % len(layer), np.diff(step.indptr))
-        found, column = _numbered(row * len(after) + step.indices)
-        left, pair = np.divmod(found, len(after))
-        shown = after.node[pair].astype(np.int64) * self.num_codes + self.codes[after.x[pair]]
-        key, entry = _numbered(shown * self.num_codes + self.codes[layer.x[left]])
-        shape = (rows, len(found))
-        return PathStep(sp.csr_array((step.data, column.astype(np.int32), step.indptr), shape=shape), pair, entry, key)
-
-    def joint(self, masses: Sequence[np.ndarray], arrived: Sequence[np.ndarray]) -> Float[np.ndarray, " k"]:
-        """The masses of all entries from those of the last pairs and of the arrivals of each step."""
-        found = [np.bincount(one.entry, mass, len(one.key)) for one, mass in zip(self.steps, arrived, strict=True)]
-        return np.concatenate([*found, np.bincount(self._last_entry, masses[-1], len(self._last_key))])
-
-    def at(self, costs: Float[np.ndarray, " k"], time: int) -> Float[np.ndarray, " n"] | None:
-        """Costs read at each pair of the last layer; None before it, where arrivals are paid for."""
-        return costs[len(costs) - len(self._last_key) :][self._last_entry] if time == len(self.steps) else None
-
-    def on_arrival(self, costs: Float[np.ndarray, " k"], time: int) -> Float[np.ndarray, " m"]:
-        """Costs read at each arrival of a step."""
-        end = self._ends[time]
-        return costs[end - len(self.keys[time]) : end][self.steps[time].entry]
-
-
-RuleTable = ValueTable | EachTable | PathTable
+    def _marginals(self, joint: Entries) -> list[Float[np.ndarray, " Z"]]:
+        parts = zip(self.parts, self.split(joint), strict=True)
+        return [np.bincount(part.key % part.width, mass, part.width) for part, mass in parts]
 
 
 def rule_table(pairs: Pairs) -> RuleTable:
-    """What the rule of an observer on these pairs is a table of."""
-    if pairs.hidden.path is not None:
-        return PathTable(pairs)
-    return ValueTable(pairs) if pairs.hidden.each is None else EachTable(pairs)
+    """What the rule of one observer, whose memory the pairs have, is a table of."""
+    hidden = pairs.hidden
+    if hidden.path is not None:
+        return _path_table(pairs)
+    if hidden.each is None:
+        return RuleTable([_last_part(pairs)])
+    weights, value = hidden.each.weights, hidden.each.value
+    times = [(time, pairs.layers[time]) for time in np.flatnonzero(weights).tolist()]
+    values = hidden.num_values
+    return RuleTable(
+        [Part.of(time, one.node.astype(np.int64) * values + value[one.x], values, weights[time]) for time, one in times]
+    )
 
 
-def _numbered(keys: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " n"]]:
-    found, number = np.unique(keys, return_inverse=True)
-    return found, number.ravel()
+def _last_part(pairs: Pairs) -> Part:
+    last, values = pairs.layers[-1], pairs.hidden.num_values
+    return Part.of(pairs.hidden.horizon, last.node.astype(np.int64) * values + last.z, values)
+
+
+def _path_table(pairs: Pairs) -> RuleTable:
+    """A rule over the states before.
+
+    What a row tells apart are the hidden states where path and observations together tell them (the sum over times is then the
+    entropy of the path), else what the path shows (the sum is then an upper bound on it).
+    """
+    hidden, last, parts = pairs.hidden, pairs.layers[-1], list[Part]()
+    assert hidden.path is not None
+    codes = np.arange(hidden.num_states) if show_path(hidden).is_unifilar else hidden.path
+    count = int(codes.max()) + 1
+    made: dict[int, tuple[Apart, Part]] = {}  # steps that repeat are stored once
+    for time, step in enumerate(pairs.steps):
+        if id(step) not in made:
+            apart, left = kept_apart(step, len(pairs.layers[time]), len(pairs.layers[time + 1]))
+            after, before = pairs.layers[time + 1], codes[pairs.layers[time].x[left]]
+            shown = after.node[apart.pair].astype(np.int64) * count + codes[after.x[apart.pair]]
+            made[id(step)] = apart, Part.of(time + 1, shown * count + before, count, arrives=True)
+        parts.append(replace(made[id(step)][1], time=time + 1))
+    parts.append(Part.of(hidden.horizon, last.node.astype(np.int64) * count**2 + codes[last.x], count))
+    return RuleTable(parts, [made[id(step)][0] for step in pairs.steps])
+
+
+def charged_table(pairs: Pairs, arrivals: Sequence[Arrivals]) -> RuleTable:
+    """The table whose entropy is `L = H(Z|C_T) − Σ_t (H(X_{t+1}|C_{t+1}) − H(X_{t+1}|C_t, O_{t+1}))`.
+
+    Against an observer who remembers everything a policy on the nodes C hides at least L (`clusters.py`).
+    """
+    parts, span = [_last_part(pairs)], pairs.hidden.num_states * pairs.hidden.num_values
+    for time, one in enumerate(arrivals, 1):
+        state = pairs.states(time)
+        parts.append(Part.of(time, pairs.layers[time].node.astype(np.int64) * span + state, span, -1.0))
+        parts.append(Part.of(time, one.edge.astype(np.int64) * span + state[one.pair], span, arrives=True))
+    return RuleTable(parts, arrivals)

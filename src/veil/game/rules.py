@@ -4,47 +4,49 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import code_lengths_bits, posteriors
-from .pairs import Pairs
-from .responses import AgentProblem
-from .rule_tables import ValueTable
-
-Rule = Float[np.ndarray, "..."]
-"""A rule or its costs, as the agent's `RuleTable` lays it out: `(n, Z)`, or the entries of a whole path's rule."""
+from .responses import AgentProblem, Outcome
+from .rule_tables import Entries
 
 # Weight of a covering rule where a rule excludes something reachable: 30 bits more at such a place.
 _LEAST_SPREAD = 1e-9
 
 
-def rule_costs(rule: Rule, reachable: Bool[np.ndarray, "..."]) -> Rule:
-    """`w = −log2 q(z|m)`: infinite where the rule excludes a reachable (m, z), 0 at unreachable ones."""
-    return np.where(reachable, code_lengths_bits(rule), 0.0)
+def spread(agent: AgentProblem, rule: Entries, base: Entries, weight: float) -> Entries:
+    """A rule mixed with a spread-out one; rows that are not known to the rule take the base alone."""
+    return np.where(agent.table.totals(rule) > 0, (1 - weight) * rule + weight * base, base)
 
 
-def spread(rule: Rule, base: Rule, weight: float, known: Bool[np.ndarray, "..."]) -> Rule:
-    """A rule mixed with a spread-out one; rows that are not `known` to the rule take the base alone."""
-    return np.where(known, (1 - weight) * rule + weight * base, base)
-
-
-def covering_rule(agent: AgentProblem) -> Rule:
+def covering_rule(agent: AgentProblem) -> Entries:
     """A rule that excludes nothing reachable: the posterior of the uniform policy, with even odds as a last resort."""
     table = agent.table
-    rule = table.posteriors(agent.outcome(agent.uniform()).joint)
-    return spread(rule, table.even_odds(), 1e-3, table.totals(rule) > 0)
+    return spread(agent, table.posteriors(agent.outcome(agent.uniform()).joint), table.even_odds(), 1e-3)
+
+
+def complete(rule: Entries, base: Entries, agent: AgentProblem) -> Entries:
+    """The rule itself where it excludes nothing reachable, mixed with a covering one as little as possible otherwise."""
+    return rule if (rule > 0).all() else spread(agent, rule, base, _LEAST_SPREAD)
+
+
+class Bound(NamedTuple):
+    """An upper bound over all policies, the multiplier of return and the costs of the rule that prove it."""
+
+    upper: float
+    multiplier: float
+    costs: Entries
 
 
 def upper_bound(
     agent: AgentProblem,
-    costs: Rule,
+    costs: Entries,
     threshold: float | None,
     multiplier: float = 0.0,
     trials: int = 6,
     clock: Clock = UNLIMITED,
-) -> tuple[float, float]:
-    """An upper bound over all policies with return ≥ δ, near `min_λ U(q,λ)`, and its λ.
+) -> Bound:
+    """An upper bound over all policies with return ≥ δ, near `min_λ U(q,λ)`.
 
     `U(q,λ) = max_π E_π[w(Z,M_T) + λ (G − δ)]` is such a bound for every λ ≥ 0. It is convex and piecewise linear in λ with
     derivative `E[G] − δ` of the best response, so the next trial is where the tangents of two trials meet.
@@ -53,32 +55,35 @@ def upper_bound(
     at most; `clock` ends them after the first.
     """
     if threshold is None:
-        return agent.best_response(costs, 0.0)[0], 0.0
-    best, best_multiplier = np.inf, 0.0
+        return Bound(agent.best_response(costs, 0.0)[0], 0.0, costs)
+    best = Bound(np.inf, multiplier, costs)
     left: _Tangent | None = None  # of the largest multiplier that is below the minimum
     right: _Tangent | None = None
     for _ in range(trials):
         value, earned = agent.best_response(costs, multiplier)
         if not np.isfinite(value):
-            return np.inf, multiplier
+            break
         here = _Tangent(multiplier, value - multiplier * threshold, earned - threshold)
-        if here.bound < best:
-            best, best_multiplier = here.bound, multiplier
+        if here.bound < best.upper:
+            best = Bound(here.bound, multiplier, costs)
         if here.derivative < 0 and (left is None or multiplier > left.at):
             left = here
         elif here.derivative >= 0 and (right is None or multiplier < right.at):
             right = here
         if here.derivative == 0 or (here.derivative > 0 and multiplier == 0) or clock.reason is not None:
             break
-        following = _next_multiplier(multiplier, left, right, agent.unit)
-        if (
-            left is not None
-            and right is not None
-            and abs(following - multiplier) <= 1e-9 * (1 / agent.unit + multiplier)
-        ):
+        before, multiplier = multiplier, _next_multiplier(multiplier, left, right, agent.unit)
+        if left and right and abs(multiplier - before) <= 1e-9 * (1 / agent.unit + before):
             break
-        multiplier = following
-    return best, best_multiplier
+    return best
+
+
+def bound_of_policy(
+    agent: AgentProblem, outcome: Outcome, threshold: float | None, multiplier: float, clock: Clock
+) -> Bound:
+    """The bound that the posterior of a policy proves; the other arguments are those of `upper_bound`."""
+    rule = complete(agent.table.posteriors(outcome.joint), covering_rule(agent), agent)
+    return upper_bound(agent, code_lengths_bits(rule), threshold, multiplier, clock=clock)
 
 
 class _Tangent(NamedTuple):
@@ -99,37 +104,20 @@ def _next_multiplier(multiplier: float, left: _Tangent | None, right: _Tangent |
     return min(max(meet / (right.derivative - left.derivative), left.at), right.at)
 
 
-def simple_rules(agent: AgentProblem) -> Iterator[Rule]:
+def simple_rules(agent: AgentProblem) -> Iterator[Entries]:
     """Rules that need no search: even odds; for a secret settled at time 0 also its prior, and `P(z | first event)`."""
-    pairs = agent.pairs
-    if not isinstance(agent.table, ValueTable):
-        yield agent.table.even_odds()
+    table, hidden, graph = agent.table, agent.pairs.hidden, agent.pairs.graph
+    yield table.even_odds()
+    if hidden.split_time or hidden.path is not None or hidden.each is not None:
         return
-    size, values = agent.table.reachable.shape
-    yield np.full((size, values), 1.0 / values)
-    if pairs.hidden.split_time == 0:
-        yield agent.table.everywhere(pairs.hidden.start @ pairs.hidden.label)
-        if pairs.graph.is_tree and agent.table.by_node:
-            yield _first_event_rule(pairs)
-
-
-def _first_event_rule(pairs: Pairs) -> Float[np.ndarray, "n Z"]:
-    """`P(z | first event)` at every history that begins with it."""
-    hidden, graph = pairs.hidden, pairs.graph
-    known = posteriors(hidden.root.T @ hidden.label)
-    origin = np.zeros(graph.sizes[0], dtype=np.int64)
-    possible = graph.first >= 0
-    origin[graph.first[possible]] = np.flatnonzero(possible)
-    for table, size in zip(graph.following, graph.sizes[1:], strict=True):
-        node, event = np.nonzero(table >= 0)
-        after = np.zeros(size, dtype=np.int64)
-        after[table[node, event]] = origin[node]
-        origin = after
-    return known[origin]
-
-
-def complete(rule: Rule, base: Rule, agent: AgentProblem) -> Rule:
-    """The rule itself where it excludes nothing reachable, mixed with a covering one as little as possible otherwise."""
-    if (rule[agent.table.reachable] > 0).all():
-        return rule
-    return spread(rule, base, _LEAST_SPREAD, agent.table.totals(rule) > 0)
+    yield table.unseen(agent.outcome(agent.uniform()).joint)
+    if not graph.is_tree or not table.by_node:
+        return
+    node = np.full(graph.sizes[0], -1)  # the first event of each history
+    node[graph.first[graph.first >= 0]] = np.flatnonzero(graph.first >= 0)
+    for following, size in zip(graph.following, graph.sizes[1:], strict=True):
+        before, event = np.nonzero(following >= 0)
+        after = np.empty(size, dtype=np.int64)
+        after[following[before, event]] = node[before]
+        node = after
+    yield posteriors(hidden.root.T @ hidden.label)[node].ravel()[table.parts[0].key]

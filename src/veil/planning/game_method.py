@@ -22,7 +22,6 @@ from ..game.bounds import Bounds
 from ..game.enclose import LONG_SECONDS, enclose
 from ..game.pairs import DEFAULT_MEMORY
 from ..game.responses import AgentProblem, Task
-from ..game.rule_tables import PathTable
 from ..measure.constrained import quantity_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.exact import Budget
@@ -210,7 +209,7 @@ def _worth(problem: Problem, solution: Solution, hide: tuple[str, ...], task: Ta
 def _answer(problem: Problem, bounds: Bounds, task: Task, clock: Clock) -> Solution:
     """The best policy known: measured anew unless its game says what it hides, or encloses it."""
     game, policy = bounds.best, bounds.policy(problem)
-    if game.rules:
+    if game.views:
         weights = {one.name: one.weight for one in game.rules}
         prices = tuple(weights.get(one.name, 0.0) for one in problem.pairs if one.min)
         found = _solution(problem, bounds, task, policy, _own_opacity(problem, policy, clock), _PAIRS, clock)
@@ -247,7 +246,6 @@ def _prior_bits(game: GameResult) -> float:
     if game.pairs.hidden.path is not None:
         return path_bits(make_chain(game.problem, game.policy()), Budget(time_limit=CLOSING_SECONDS))
     agent = AgentProblem(game.problem, game.pairs)
-    assert not isinstance(agent.table, PathTable)
     return agent.table.prior_bits(agent.outcome(game.tables).joint)
 
 
@@ -259,7 +257,7 @@ def _solution(
     if wanted is not None and result.threshold is not None:  # the game was played for a little more return
         upper += max(part.multiplier for part in bounds.games) * max(0.0, result.threshold - wanted)
     # To evaluate a policy on a large graph anew takes longer than the game: under a limit its own evaluation is taken.
-    known = not result.rules and not problem.others and math.isfinite(clock.time_limit)
+    known = not result.views and not problem.others and math.isfinite(clock.time_limit)
     value = result.expected_return if known else expected_return(problem, policy)
     limited = Clock(max(CLOSING_SECONDS, clock.left)) if known else UNLIMITED
     feasible = meets_constraints(problem, policy, value, limited)

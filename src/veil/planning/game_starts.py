@@ -120,7 +120,7 @@ def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock
 def table_of_game(space: Space, problem: Problem, result: GameResult) -> Float[np.ndarray, "T C A"]:
     """The policy of a game, averaged over what the class does not tell apart, as a table of the class."""
     hidden = build(problem)
-    flows = AgentProblem(problem, result.pairs).flows(result.tables)[1]
+    flows = AgentProblem(problem, result.pairs).flows(result.tables).flows
     by_cell = np.zeros((problem.horizon, hidden.num_cells, problem.num_actions))
     for time, (layer, flow) in enumerate(zip(result.pairs.layers, flows, strict=False)):
         np.add.at(by_cell[time], hidden.cell[layer.x], flow.T)

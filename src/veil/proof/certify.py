@@ -42,6 +42,7 @@ _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
 # Of that, to follow all histories, and seconds more, which small problems need, and small windows after a short limit.
 _EXACT_SHARE, _GRACE = 1 / 3, 0.5
+_LATEST = 0.75  # seconds after the limit, for all of these together
 _RETURN_SHARE, _RETURN_SECONDS = 0.7, 0.5  # for the policy's return in any case, without which there is no certificate
 _PATH_SHARE = 1 / 2  # the same where a whole path is secret: a window holds only its last part, so there are none
 _WINDOWS_SHARE = 1 / 2  # of what is then left, for windows; merged histories, better where memory lasts, get the rest
@@ -248,7 +249,7 @@ class _Proving:
 
     def __post_init__(self) -> None:
         self.heard, self.finished = channels_heard(self.record, *self.content), True
-        self.random = np.random.default_rng(0)
+        self.random, self.latest = np.random.default_rng(0), self.clock.share(more=_LATEST)
 
     def all(self, numbers: tuple[int, ...]) -> tuple[tuple[ProvenChannel, ...], tuple[ProvenQuantity, ...], bool]:
         """The channels of these numbers, all quantities, and whether no interrupt ended the search."""
@@ -256,7 +257,8 @@ class _Proving:
         parts, quantities = list[tuple[CheckedProblem, ProvenChannel]](), tuple[ProvenQuantity, ...]()
         for place, number in enumerate(numbers):
             problem = CheckedProblem(self.record, (number,), self.heard)
-            found, way = self._policy_part(problem, share.share(1 / (len(numbers) - place)), is_own=number == 0)
+            part = _PolicyPart(self, problem, number == 0)
+            found, way = part.best(share.share(1 / (len(numbers) - place)))
             if number == 0:
                 quantities = self._quantities(found.quantities, problem)
             parts.append((problem, self._channel(number, found, way, problem)))
@@ -265,17 +267,6 @@ class _Proving:
         for place, (problem, one) in enumerate(parts):
             channels.append(self._drawn(problem, one, share.share(1 / (len(parts) - place)), claims))
         return tuple(channels), quantities, self.finished
-
-    def _policy_part(self, problem: CheckedProblem, clock: Clock, *, is_own: bool) -> tuple[PolicyValues, "_Way"]:
-        part = _PolicyPart(self, problem, is_own)
-        try:
-            found, way, finished = part.best(clock)
-        except TooLargeError:
-            if problem.endless:
-                raise
-            return PolicyValues(0.0, problem.most_bits, ()), part.trivial
-        self.finished = self.finished and finished
-        return found, way
 
     def _channel(self, number: int, found: PolicyValues, way: "_Way", problem: CheckedProblem) -> ProvenChannel:
         one = self.record.channels[number]
@@ -396,30 +387,37 @@ class _PolicyPart:
         """How nothing is proven: the observer is told the secret's state."""
         return self._way(FLOOR, window=_around(self.problem, 0))
 
-    def best(self, clock: Clock) -> tuple[PolicyValues, _Way, bool]:
-        """The values, how they were found, and whether the search went to its end without an interrupt; the return may take
-        longer than this `clock`, since there is no proof without it.
+    def best(self, clock: Clock) -> "tuple[PolicyValues, _Way]":
+        """The values, and how they were found; the return, without which there is no proof, may take longer than this `clock`.
+
+        **Raises:** `TooLargeError` where not even the return of an infinite horizon can be proven.
         """
+        proving = self.proving
         try:
             share = _EXACT_SHARE if self.problem.path is None else _PATH_SHARE
-            if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
+            if not self._try([self._way(FLOOR)], self._part(clock, share)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
-                least = self.proving.clock.share(_RETURN_SHARE, more=_RETURN_SECONDS)
+                least = proving.clock.share(_RETURN_SHARE, more=_RETURN_SECONDS)
                 if not self._try([self.trivial], least, MOST_MOVES):
-                    raise TooLargeError(
-                        f"the return of the policy could not be proven in {least.spent:.1f} s, and without it there is no"
-                        " certificate: allow a longer time_limit, or shorten the horizon"
-                    )
+                    if self.problem.endless:
+                        raise TooLargeError(
+                            f"the return of the policy could not be proven in {least.spent:.1f} s, and without it there is no"
+                            " certificate: allow a longer time_limit, or shorten the horizon"
+                        )
+                    return PolicyValues(0.0, self.problem.most_bits, ()), self.trivial
                 if self.problem.path is None:
-                    self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE))
+                    self._widen(self._part(clock, _WINDOWS_SHARE))
                 self._merge(clock)
-            finished = True
         except KeyboardInterrupt:
             if self.found is None:
                 raise
-            finished = False
+            proving.finished = False
         assert self.found is not None
-        return *self.found, finished
+        return self.found
+
+    def _part(self, clock: Clock, share: float) -> Clock:
+        """A share of the time, and the seconds more that the limit allows."""
+        return self.proving.latest.within(share * clock.left + _GRACE)
 
     def _way(self, prune: float, merge: int = 0, window: tuple[int, int] | None = None) -> _Way:
         return {"window": self.whole if window is None else window, "prune": prune, "merge": merge}

@@ -4,7 +4,6 @@ Hashes tell whether a record is that of a problem: of the bytes that are written
 """
 
 import json
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,9 +18,8 @@ from ..problem.emissions import Matrices
 from ..problem.fingerprint import fingerprint
 from ..problem.observer import Observer
 from ..problem.problem import Problem
+from ..problem.registers import TableRegister, product
 from .record import FORM, Record, read_record
-
-_MOST_PLACES = 2**24  # of memories of several secrets together, times states
 
 Numbers = Int[np.ndarray, " n"]
 
@@ -39,10 +37,10 @@ def content_of(problem: Problem) -> bytes:
     **Raises:** `TooLargeError` if the channels remember too much together.
     """
     states, actions, own = problem.num_states, problem.num_actions, problem.channels[0]
-    held = _Held.of(problem)
-    models, memories = len(problem.models), len(held.tuples)
+    held, values = _held(problem)
+    models, memories = len(problem.models), held.size
     k, m, s = np.unravel_index(np.arange(models * memories * states), (models, memories, states))
-    memory = [held.tuples[m, place] for place in held.places]
+    memory = [value[m] for value in values]
     blind = not problem.agent.sees_state
     known = own.known[k, memory[0]]
     arrays = {"model": k, "state": s, "cell": known if blind else known * states + s}
@@ -77,52 +75,23 @@ def content_of(problem: Problem) -> bytes:
     return save(plain, metadata={"veil": f"{FORM} {text}"})
 
 
-class _Held:
-    """What all channels remember together: the tuples of their memories that can be reached, equal ones of them once.
-
-    `places`: which column of `tuples` is that of each channel; `step (M, S)`: the number of the tuple after a step, and
-    `start (S)` that of the first.
-    """
-
-    def __init__(self, places: list[int], tuples: np.ndarray, step: np.ndarray, start: np.ndarray):
-        self.places, self.tuples, self.step, self.start = places, tuples, step, start
-
-    @classmethod
-    def of(cls, problem: Problem) -> "_Held":
-        """The memories of a problem's channels."""
-        distinct, places = list[tuple[np.ndarray, np.ndarray]](), list[int]()
-        for one in problem.channels:
-            start, step = one.table.memory_start, one.table.memory_step
-            same = [n for n, (a, b) in enumerate(distinct) if np.array_equal(a, start) and np.array_equal(b, step)]
-            places.append(same[0] if same else len(distinct))
-            distinct += [] if same else [(start, step)]
-        if len(distinct) == 1:
-            start, step = distinct[0]
-            return cls(places, np.arange(len(step))[:, None], step, start)
-        sizes = tuple(len(step) for _, step in distinct)
-        words = "the channels remember too much together for a certificate"
-        if math.prod(sizes) >= 2**62:
-            raise TooLargeError(words)
-
-        def after(codes: Numbers) -> np.ndarray:
-            values = np.unravel_index(codes, sizes)
-            parts = [step[value] for (_, step), value in zip(distinct, values, strict=True)]
-            return np.ravel_multi_index(parts, sizes)
-
-        begun = np.ravel_multi_index([start for start, _ in distinct], sizes)
-        known = edge = np.unique(begun)
-        while len(edge):
-            edge = np.setdiff1d(after(edge), known)
-            known = np.union1d(known, edge)
-            if len(known) * problem.num_states > _MOST_PLACES:
-                raise TooLargeError(words)
-        tuples = np.stack(np.unravel_index(known, sizes), axis=1)
-        return cls(places, tuples, np.searchsorted(known, after(known)), np.searchsorted(known, begun))
+def _held(problem: Problem) -> tuple[TableRegister, list[Numbers]]:
+    """What all channels remember together, and the memory of each at each of its values; equal registers of them count once."""
+    distinct, places = list[TableRegister](), list[int]()
+    for one in problem.channels:
+        register = one.table.register
+        places.append(next((n for n, other in enumerate(distinct) if other.equals(register)), len(distinct)))
+        distinct += [register] if places[-1] == len(distinct) else []
+    try:
+        together, values = product(distinct)
+    except TooLargeError as error:
+        raise TooLargeError(f"the channels remember too much together for a certificate: {error}") from None
+    return together, [values[place] for place in places]
 
 
-def _moves(problem: Problem, held: _Held, arrays: dict[str, np.ndarray]) -> None:
+def _moves(problem: Problem, held: TableRegister, arrays: dict[str, np.ndarray]) -> None:
     """Add the moves, in the order of (x, a, x'), and the starts."""
-    states, actions, memories = problem.num_states, problem.num_actions, len(held.tuples)
+    states, actions, memories = problem.num_states, problem.num_actions, held.size
     parts, starts = list[tuple[np.ndarray, ...]](), list[tuple[np.ndarray, ...]]()
     weights = problem.channels[0].table.weights
     for k, model in enumerate(problem.models):
@@ -132,10 +101,10 @@ def _moves(problem: Problem, held: _Held, arrays: dict[str, np.ndarray]) -> None
             source, target = table.coords[0][taken].astype(np.int64), table.coords[1][taken].astype(np.int64)
             for m in range(memories):
                 row = ((k * memories + m) * states + source) * actions + action
-                parts.append((row, (k * memories + held.step[m, target]) * states + target, table.data[taken]))
+                parts.append((row, (k * memories + held.follows[m, target]) * states + target, table.data[taken]))
         weight = 1.0 if weights is None else float(weights[k])
         begun = np.flatnonzero((model.initial > 0) & (weight > 0))
-        x = (k * memories + held.start[begun]) * states + begun
+        x = (k * memories + held.begins[begun]) * states + begun
         starts.append((x, np.full(len(x), weight), model.initial[begun]))
     row, column, chance = (np.concatenate(one) for one in zip(*parts, strict=True))
     order = np.lexsort((column, row))

@@ -17,6 +17,7 @@ from ..problem.agent import Reading
 from ..problem.apart import apart
 from ..problem.problem import Problem
 from ..problem.registers import Register as Held
+from ..problem.registers import TableRegister
 from .agent import Agent
 from .checked_problem import AGENT, CheckedProblem
 from .claims import Register
@@ -89,25 +90,26 @@ def _table_register(problem: Problem, memory: Memory | None) -> Register:
         kinds = np.unique(read * size + value) if nodes == 1 else np.arange(readings)
         pair = np.searchsorted(kinds, read * size + value) if nodes == 1 else read * nodes + value
         codes = known * len(kinds) * nodes + pair
-    listener = _Listener(problem, reading, register if nodes == 1 else None, size if nodes == 1 else 1, kinds)
-    start = listener.start()
-    step = np.zeros((len(kinds), 1, 1, 1), dtype=np.int64)
+    listener = _Listener(problem, reading, register if nodes == 1 else None, kinds)
+    start, step = listener.start(), np.zeros((len(kinds), 1, 1, 1), dtype=np.int64)
     if reading is not None or nodes == 1:
-        step = listener.step(found)
+        step = listener.step(found if nodes == 1 else None)
     return Register(np.where(start < 0, -1, start * nodes), step, codes, nodes, label, 0)
 
 
 class _Listener:
     """What an agent holds of events: its newest reading, and the value of a memory, as numbers among `kinds`."""
 
-    def __init__(self, problem: Problem, reading: Reading | None, register: Held | None, size: int, kinds: np.ndarray):
-        self.reading, self.register, self.size, self.kinds = reading, register, size, kinds
+    def __init__(self, problem: Problem, reading: Reading | None, register: Held | None, kinds: np.ndarray):
+        nothing = TableRegister.empty(problem.num_states)
+        self.reading, self.register = (nothing if one is None else one for one in (reading, register))
+        self.kinds = kinds
         self.own = CheckedProblem(record_of(problem), (0,), () if reading is None else (AGENT,))
         self.place = 0 if reading is None else self.own.place[AGENT]
 
     def _number(self, read: np.ndarray, value: np.ndarray) -> np.ndarray:
         """The number of a pair, -1 for one that no row is for."""
-        wanted = read * self.size + value
+        wanted = read * self.register.size + value
         spot = np.minimum(np.searchsorted(self.kinds, wanted), len(self.kinds) - 1)
         return np.where(self.kinds[spot] == wanted, spot, -1)
 
@@ -116,9 +118,7 @@ class _Listener:
         x, events, _ = own.start
         event, seen = events[self.place], own.observers[self.place].sees_first
         state, event = own.state[x], event if seen else np.full_like(event, -1)
-        value = 0 * state if self.register is None else self.register.start(state, event)
-        read = 0 * state if self.reading is None else self.reading.start(state, event)
-        found = self._number(read, value)
+        found = self._number(self.reading.start(state, event), self.register.start(state, event))
         columns = state, event + 1 if seen else 0 * event
         return _table(columns, (own.states, own.num_first[self.place] + 1), found, ())
 
@@ -138,8 +138,8 @@ class _Listener:
             move = np.arange(len(place)) - np.repeat(np.cumsum(count) - count - ends[part[:, 0]], count)
             s, t, e = steps[move].T
             before = part[place, 1]
-            value = 0 * s if self.register is None else self.register.step(self.kinds[before] % self.size, s, t, e)
-            read = 0 * s if self.reading is None else self.reading.step(0 * s, s, t, e)
+            value = self.register.step(self.kinds[before] % self.register.size, s, t, e)
+            read = self.reading.step(0 * s, s, t, e)
             found.append(np.stack([before, s, t, e, self._number(read, value)]))
         memory, s, t, e, after = np.concatenate(found, axis=1)
         sizes = len(self.kinds), own.states, own.states, own.num_events[self.place]
@@ -147,14 +147,14 @@ class _Listener:
 
     def _reached(self, recalled: Recall | None) -> Int[np.ndarray, "r 2"]:
         """Pairs (state, number) from which steps are made: those of the memory's product; of readings alone every pair."""
-        if recalled is None or self.register is None:
+        if recalled is None:
             states, kinds = np.arange(self.own.states), np.arange(len(self.kinds))
             return np.stack(np.meshgrid(states, kinds, indexing="ij"), axis=-1).reshape(-1, 2)
-        product, read = recalled.product, 0
-        if self.reading is not None:
-            (place,) = [n for n, one in enumerate(product.registers) if isinstance(one, Reading)]
-            read = product.parts[3 + place]
-        number = self._number(read + 0 * product.parts[2], product.parts[-1])
+        product = recalled.product
+        read = [
+            part for part, one in zip(product.parts[3:], product.registers, strict=True) if isinstance(one, Reading)
+        ]
+        number = self._number(read[0] if read else 0 * product.parts[2], product.parts[-1])
         return np.unique(np.stack([product.parts[2], number], axis=1), axis=0)
 
 

@@ -9,7 +9,7 @@ rules of their own.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -27,10 +27,8 @@ from ..game.ascent import GameResult
 from ..game.bounds import Bounds as GameBounds
 from ..game.delayed import delayed_pairs
 from ..game.enclose import enclose
-from ..game.pairs import Pairs
 from ..game.public_graph import WrittenString
 from ..game.responses import Task
-from ..game.rule_tables import EachTable, PathTable
 from ..game.solve import solve_game
 from ..problem.apart import joinable
 from ..problem.pairs import OWN
@@ -152,7 +150,7 @@ class _Channel:
 
     def takes(self, game: GameBounds) -> bool:
         """Whether a game that was solved elsewhere is about the states of this one."""
-        return not game.best.rules and (self.checked.path is None or not self.given.observer.varies)
+        return not game.best.views and (self.checked.path is None or not self.given.observer.varies)
 
     def induction_seconds(self, nodes: int) -> float:
         """A forecast of the verifier's induction against an observer with so many nodes a layer."""
@@ -200,13 +198,13 @@ class _Search:
         asked, channels = self.asked, self.problem.channels
         names = [channels[number].name for number in (*asked.hidden, *asked.kept)]
         try:
-            if game is None or not game.best.rules:
+            if game is None or not game.best.views:
                 path = self.problem.only(names[0]).secret_table.path
                 if path is not None or len(joinable(self.problem, tuple(names))) < 2:
                     return False
                 game = self._enclosed(self.problem, tuple(names[: len(asked.hidden)]), self.clock.share(_GAME_SHARE))
             rules = _joint_rules(self.problem, game.games[0], asked.kept)
-            self._offer(rules, game.games[0], self.clock, game.lower)
+            self._offer(rules, game.games[0].all_prices, self.clock, game.lower)
         except (TooLargeError, InputError, CertificateError):
             return False  # one channel alone has a bound in any case
         _check_ended(game)
@@ -216,18 +214,19 @@ class _Search:
         """The observers of one channel: one that needs no search or has no memory, then those of the game, given or solved."""
         if channel.is_ahead:
             return None
-        checked, game = channel.checked, given
+        checked = channel.checked
         if checked.secret_time == 0 and checked.path is None and not checked.untimed:
             rule = _first_event(checked)
             if channel.induction_seconds(len(rule.costs)) < clock.left:
-                self._offer((rule,), None, clock)
-        if given is None and channel.induction_seconds(1) < clock.left / 2:
-            game = self._played(channel, clock.share(_FIRST_SHARE), most_nodes=1)
-            larger = channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left
-            return self._played(channel, clock, begun=game) if game is not None and larger else game
+                self._offer((rule,), (), clock)
         if given is not None:
             self._offer_all(channel, given, given.games, clock)
-        return given
+            return given
+        if channel.induction_seconds(1) >= clock.left / 2:
+            return None
+        game = self._played(channel, clock.share(_FIRST_SHARE), most_nodes=1)
+        larger = channel.is_played and channel.induction_seconds(checked.num_events[0]) <= clock.left
+        return self._played(channel, clock, begun=game) if game is not None and larger else game
 
     def _played(
         self, channel: _Channel, clock: Clock, begun: GameBounds | None = None, **more: Any
@@ -246,31 +245,36 @@ class _Search:
         for part in parts:
             if not channel.checked.untimed or part.graph.kind == WrittenString.kind or max(part.graph.sizes) == 1:
                 known = None if self.asked.are_several else game.lower
-                self._offer((channel.rule(part),), part, clock, known)
+                self._offer((channel.rule(part),), part.all_prices, clock, known)
 
     def delayed(self, first: ProvenBound, game: GameBounds) -> None:
         """For agents that learn observations late: the observer over all policies, then the games on the graphs of `game`."""
-        (channel,), clock = self.channels, self.clock
+        (channel,), clock, asked = self.channels, self.clock, self.asked
         if channel.induction_seconds(len(first.rules[0].costs)) < clock.left:
             self._offer(first.rules, first.prices, clock)
-        for part in game.games:
+        # Of bounds that are equal but for rounding that of the smaller memory is first: its game takes less time.
+        for part in sorted(game.games, key=lambda part: (round(part.upper, 9), part.pairs.num_pairs)):
             with suppress(TooLargeError):
-                pairs = delayed_pairs(part.pairs, clock, self.asked.memory_bytes)
-                most = max(_LEAST_ITERATIONS, 2 * part.iterations)
-                found = self._solved(part.problem, pairs, most, first.upper)
-                if found is not None:
-                    self._offer((channel.rule(found),), found, clock)
-                    _check_ended(found)
+                pairs = delayed_pairs(part.pairs, clock, asked.memory_bytes)
+                moves = sum(step.nnz for step in pairs.steps)
+                spare = clock.share(more=-_INDUCTION_SECONDS * moves)
+                if spare.left < _GAME_SECONDS * moves:
+                    continue
+                found = solve_game(
+                    part.problem, threshold=asked.bounds[0], gap=asked.gap, pairs=pairs, known=first.upper, task=asked.task,
+                    iterations=max(_LEAST_ITERATIONS, 2 * part.iterations), clock=spare,
+                )  # fmt: skip
+                self._offer((channel.rule(found),), found.all_prices, clock)
+                _check_ended(found)
 
     def _offer(
         self,
         rules: tuple[ObserverRule, ...],
-        game: GameResult | tuple[float, ...] | None,
+        prices: tuple[float, ...],
         clock: Clock,
         hidden: float | None = None,
     ) -> None:
         """Keep observers if the verifier's induction proves less for them, and what their game knows to be hidden."""
-        prices = (game.multiplier, *game.prices) if isinstance(game, GameResult) else game or ()
         best, missing = self.best, len(self.best.bound.prices) - len(prices)
         bound = ProvenBound(self.delay, 0.0, (*prices, *(0.0,) * missing), rules)
         upper = self._proven(bound, clock)
@@ -295,17 +299,6 @@ class _Search:
         given = {"gap": asked.gap, "memory_bytes": asked.memory_bytes, "task": asked.task}
         return enclose(problem, hide, threshold=asked.bounds[0], clock=clock, **given, **more)
 
-    def _solved(self, problem: Problem, pairs: Pairs, most: int, known: float) -> GameResult | None:
-        """The game on some pairs, with time left for the induction; None where there is no time."""
-        moves, asked = sum(step.nnz for step in pairs.steps), self.asked
-        spare = self.clock.share(more=-_INDUCTION_SECONDS * moves)
-        if spare.left < _GAME_SECONDS * moves:
-            return None
-        return solve_game(
-            problem, threshold=asked.bounds[0], gap=asked.gap, iterations=most, pairs=pairs, known=known,
-            task=asked.task, clock=spare,
-        )  # fmt: skip
-
 
 def _check_ended(game: GameBounds | GameResult) -> None:
     """The end of the search if the caller ended a game."""
@@ -314,17 +307,15 @@ def _check_ended(game: GameBounds | GameResult) -> None:
 
 
 def _joint_rules(problem: Problem, game: GameResult, kept: Mapping[int, float]) -> tuple[ObserverRule, ...]:
-    """The observers of a game of several, with weights of the hidden channels that sum to one or more, exactly."""
+    """The observers of a game of several channels, with weights of the hidden ones that sum to one or more, exactly."""
     numbers = {one.name: number for number, one in enumerate(problem.channels)}
     weights = [one.weight for one in game.rules]
     hidden = [number for number, one in enumerate(game.rules) if numbers[one.name] not in kept]
     largest = max(hidden, key=lambda number: weights[number])
     while sum(Fraction(weights[number]) for number in hidden) < 1:
         weights[largest] = math.nextafter(weights[largest], math.inf)
-    if len(weights) == 1:
-        weights = [1.0]
     return tuple(
-        ObserverRule(one.first, one.following, one.costs + MARGIN, "the whole history", numbers[one.name], weight)
+        ObserverRule(one.first, one.following, one.costs() + MARGIN, game.graph.kind, numbers[one.name], weight)
         for one, weight in zip(game.rules, weights, strict=True)
     )
 
@@ -377,55 +368,40 @@ def _first_events(problem: CheckedProblem) -> int:
 
 def _rule_of(problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult) -> ObserverRule:
     """The observer of a game, over the whole horizon: one who stops looking stays in its node."""
-    graph = game.graph
-    missing = problem.horizon - len(graph.following)
-    following = (*graph.following, *[_loops(problem, graph.sizes[-1])] * missing)
-    more = ((), (), ())
-    if game.pairs.hidden.each is not None:
-        costs, more = _unread(problem, graph.sizes[-1]), ((), (), _each_rule(problem, game))
-    elif game.pairs.hidden.path is None:
-        costs = np.where(game.pairs.reachable, game.costs + MARGIN, np.inf)
-    else:
-        costs, more = _unread(problem, graph.sizes[-1]), (*_path_rule(problem, given, solved, game), ())
-    return ObserverRule(graph.first, following, costs, graph.kind, problem.asked[0], 1.0, *more)
-
-
-def _unread(problem: CheckedProblem, nodes: int) -> Float[np.ndarray, "n Z"]:
-    """Costs of the last values alone, where they are not what the rule is about: even odds."""
-    size = problem.labels[0].size
-    return np.full((nodes, size), log2_of_count(size) + MARGIN)
-
-
-def _each_rule(problem: CheckedProblem, game: GameResult) -> tuple[Float[np.ndarray, "n Z"], ...]:
-    """The costs of a game's rule for a secret with a value at every time; even odds at times that do not count."""
-    table = EachTable(game.pairs)
-    found = [np.full((size, table.values), log2_of_count(table.values) + MARGIN) for size in game.graph.sizes]
-    for time, key, costs in zip(table.times, table.keys, table.parts(game.costs), strict=True):
-        found[time] = np.full(found[time].shape, np.inf)
-        found[time].ravel()[key] = costs + MARGIN
-    return tuple(found)
+    (rule,), nodes = game.rules, game.graph.sizes[-1]
+    following = (*rule.following, *[_loops(problem, nodes)] * (problem.horizon - len(rule.following)))
+    if problem.path is None and problem.each is None:
+        return ObserverRule(rule.first, following, rule.costs() + MARGIN, game.graph.kind, problem.asked[0])
+    unread = problem.labels[0].size  # the last values alone are not what the rule is about
+    costs = np.full((nodes, unread), log2_of_count(unread) + MARGIN)
+    found = ObserverRule(rule.first, following, costs, game.graph.kind, problem.asked[0])
+    if problem.each is not None:
+        values = problem.each.values  # even odds at times that do not count
+        each = [np.full((size, values), log2_of_count(values) + MARGIN) for size in game.graph.sizes]
+        for number, (part, _) in enumerate(rule.parts):
+            each[part.time] = rule.costs(number) + MARGIN
+        return replace(found, each=tuple(each))
+    keys, costs = zip(*_path_rule(problem, given, solved, game), strict=True)
+    return replace(found, path_keys=keys, path_costs=costs)
 
 
 def _path_rule(
     problem: CheckedProblem, given: Problem, solved: Problem, game: GameResult
-) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """The keys and costs of a game's rule for a whole path, in the verifier's numbers of what it tells apart."""
-    hidden, table = game.pairs.hidden, PathTable(game.pairs)
-    assert problem.codes is not None
-    assert table.is_exact == problem.tells_state, "game and verifier must agree on what the events tell"
-    numbers = np.arange(table.num_codes)
-    if table.is_exact:
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The keys and costs of each part of a rule for a whole path, in the verifier's numbers of what it tells apart."""
+    (rule,), hidden = game.rules, game.pairs.hidden
+    count = rule.parts[0][0].width
+    assert game.is_exact == problem.tells_state, "game and verifier must agree on what the events tell"
+    numbers = np.arange(count)
+    if game.is_exact:
         numbers = situations(solved, hidden)
         numbers = numbers if not given.observer.varies else given_situations(given, solved)[numbers]
-    keys, costs = [], []
-    for time, (key, cost) in enumerate(zip(table.keys, table.parts(game.costs), strict=True)):
-        rest, before = np.divmod(key, table.num_codes)
-        node, after = np.divmod(rest, table.num_codes)
-        triple = np.stack([node, numbers[after] if time < problem.horizon else after, numbers[before]], axis=1)
+    for part, cost in rule.parts:
+        rest, before = np.divmod(part.key, count)
+        node, after = np.divmod(rest, count)
+        triple = np.stack([node, numbers[after] if part.arrives else after, numbers[before]], axis=1)
         order = np.lexsort(triple.T[::-1])
-        keys.append(triple[order].astype(np.int32))
-        costs.append(cost[order] + MARGIN)
-    return tuple(keys), tuple(costs)
+        yield triple[order].astype(np.int32), cost[order] + MARGIN
 
 
 def given_situations(given: Problem, unrolled: Problem) -> Int[np.ndarray, " N"]:
