@@ -19,7 +19,7 @@ from ..policy.memory import memory_document
 from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
-from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear, seconds_of_policy
+from .closing import CLOSING_SECONDS, Bits, measured, seconds_of_policy
 from .iteration import Iteration, S, SearchState
 from .mixing import mixture_gain
 from .objective import Objective, start_points
@@ -55,7 +55,9 @@ def make_answer(
     """
     closing = _closing_clock(status, clock)
     table, _, gap, multiplier = _chosen(objective, method, state, closing)
-    hidden, table = closing_bits(objective, table, options, closing)
+    hidden, table = _better_of_start(
+        objective, table, options, _left(closing.left - seconds_of_policy(objective.space))
+    )
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
@@ -142,13 +144,45 @@ def best_candidate(
     """
     table, values, _, _ = _chosen(objective, method, state, closing)
     if objective.is_sampled and options.start is not None:
-        found, table = best_on_samples(objective, table, options, max(closing.left, 0.5 * CLOSING_SECONDS))
+        found, table = _better_of_start(objective, table, options, _left(closing.left))
         charged = found.own.prior_bits if options.objective == "leakage" else 0.0
         return table, found.own.bits - charged, expected_return(objective.space.problem, objective.space.policy(table))
     bits = float(values.bits[0])
     if np.isnan(bits) and objective.min_opacity is None and not objective.has_terms and not objective.channels.least:
         bits = objective.weight * state.best_score
     return table, bits, float(values.returns[0])
+
+
+def _start(objective: Objective, options: SolveOptions) -> list[Float[np.ndarray, "T C A"]]:
+    """The policy that the search began from, if it meets all constraints but those on bits."""
+    if options.start is None or objective.min_opacity is not None:
+        return []
+    begun = objective.space.table_of(options.start)
+    return [begun] if np.all(objective.sums(begun[None], gradient=False).slack >= 0) else []
+
+
+def _better_of_start(
+    objective: Objective, table: Float[np.ndarray, "T C A"], options: SolveOptions, seconds: float
+) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
+    """What an answer hides, and the answer: on samples the better one of it and the policy that the search began from."""
+    begun = _start(objective, options) if objective.is_sampled else []
+    tables, earned = [table, *(one for one in begun if np.any(one != table))], [0.0, 0.0]
+    if objective.is_sampled and objective.terms:
+        earned = (objective.sums(np.stack(tables), gradient=False).score * objective.score_unit).tolist()
+    found = [measured(objective, one, options, seconds / len(tables)) for one in tables]
+    merits = [_merit(objective, bits, more, options) for bits, more in zip(found, earned, strict=False)]
+    best = merits.index(max(merits))
+    return found[best], tables[best]
+
+
+def _merit(objective: Objective, found: Bits, earned: float, options: SolveOptions) -> tuple[bool, float]:
+    """By which answers are compared: whether every bound on pairs is met, then what is maximised, of bits and the objective."""
+    columns = [found.own.bits, *(one.bits for one in found.pairs)]
+    hidden = columns[0] - (found.own.prior_bits if options.objective == "leakage" else 0.0)
+    if objective.channels.least:
+        hidden = min(columns[one.column] for one in objective.channels.least)
+    terms = sum(factor * columns[place] for factor, place in objective.channels.terms)
+    return all(one.met for one in found.pairs), objective.weight * hidden + earned + terms
 
 
 def in_class(space: Space, solution: Solution) -> Solution:
@@ -275,7 +309,12 @@ def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock
 
 def _closing_clock(status: Status, clock: Clock) -> Clock:
     """The time that the answer may take: nobody waits long for a search that was stopped."""
-    return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else max(clock.left, 0.5 * CLOSING_SECONDS))
+    return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else _left(clock.left))
+
+
+def _left(seconds: float) -> float:
+    """What is left for the answer, half of `CLOSING_SECONDS` at least."""
+    return max(seconds, CLOSING_SECONDS / 2)
 
 
 def _candidates(objective: Objective, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
@@ -295,10 +334,9 @@ def _candidates(objective: Objective, method: Iteration[S], state: S, closing: C
 def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
     """The policy to begin from, or that of largest return: not enough, or all that there was time for."""
     space = objective.space
-    if options.start is not None and objective.min_opacity is None:
-        begun = space.table_of(options.start)
-        safe = begun if meets_linear(objective, begun) else safe
-    hidden, safe = closing_bits(objective, safe, options, _closing_clock(status, clock))
+    safe = next(iter(_start(objective, options)), safe)
+    closing = _closing_clock(status, clock)
+    hidden = measured(objective, safe, options, _left(closing.left - seconds_of_policy(space)))
     status = Status.NOT_SEARCHED if status is Status.TIME_LIMIT else status
     return as_solution(objective, safe, hidden, status, options, clock)
 

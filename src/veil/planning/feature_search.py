@@ -24,7 +24,7 @@ from .answer import as_solution
 from .ascent import INSIDE, Ascent, AscentState
 from .backend import Draw, Tables
 from .channels import Asked, make_backend
-from .closing import Bits, num_closing_sequences, sampled_answer
+from .closing import CLOSING_SECONDS, Bits, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .on_samples import MOST_BATCH
@@ -206,7 +206,7 @@ def _answer(
 ) -> Solution:
     space, clock = objective.space, objective.clock
     expanded = space.table_of(policy)
-    hidden = sampled_answer(space, expanded, num_closing_sequences(options), options.seed, max(1.0, clock.left))
+    hidden = sampled_answer(space, expanded, options, max(CLOSING_SECONDS, clock.left))
     found = as_solution(
         objective,
         expanded,

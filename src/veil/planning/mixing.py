@@ -25,6 +25,7 @@ from ..policy.memories import Mixture
 from ..policy.recall import recall
 from ..policy.tables import uniform_table
 from .exact_bits import MOST_NUMBERS, Tree
+from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
 from .policy_class import Space
@@ -73,6 +74,18 @@ def mended(objective: Objective, table: Any, feasible: Any) -> Any:
         return float(objective.slacks(one[None]).min(initial=np.inf))
 
     return mixed_until(worst, table, feasible, Clock(objective.closing_seconds))
+
+
+def contenders(
+    objective: Objective, state: SearchState, last: Float[np.ndarray, "T C A"]
+) -> Float[np.ndarray, "B T C A"]:
+    """Tables that may be the answer of a search on exact values: the best that was feasible, and the last one, mended with it.
+
+    Iterates may tend to the optimum from outside, and then none of them is feasible.
+    """
+    if not np.isfinite(state.best_score) or not last.size:
+        return state.best[None]
+    return np.stack([state.best, mended(objective, last, state.best)])
 
 
 @dataclass(frozen=True, eq=False)
