@@ -24,6 +24,7 @@ from .iteration import Iteration, S, SearchState
 from .mixing import mixture_gain
 from .objective import Objective, start_points
 from .options import SolveOptions
+from .parameters import ROUNDED
 from .plan import SHARE
 from .policy_class import Space, make_space
 from .ranking import basins
@@ -35,7 +36,6 @@ from .values import Values
 # Of a time limit this many times what one return takes is kept for the answer, but no more than half of what is left: to
 # estimate and check it (measured: 13 returns), and to make the last table feasible.
 _RETURNS_OF_ANSWER = 18
-_SOLVED = float(np.finfo(float).eps ** 0.5)  # relative distance from the least gain, at which it is known
 
 
 def make_answer(
@@ -275,7 +275,7 @@ def _first_order(
     least, planes = (np.inf, multiplier), list[np.ndarray]()
     is_weight = np.arange(1 + len(slack)) < num_least  # which sum to one
     one_sum = {"A_eq": is_weight[None], "b_eq": [1.0]} if num_least else {}
-    bounds = [*((0, most) for most in np.where(is_weight[:-1], 1.0, 4 * multiplier + 4)), (None, None)]
+    bounds = [*((0, most) for most in np.where(is_weight[:-1], 1.0, 2 * (multiplier + 1))), (None, None)]
     price = multiplier
     while True:
         below = plane(price)
@@ -292,7 +292,7 @@ def _first_order(
             bounds=bounds,
             **one_sum,
         )
-        if not found.success or found.fun >= least[0] - _SOLVED * max(1.0, abs(least[0])):
+        if not found.success or found.fun >= least[0] - ROUNDED * max(1.0, abs(least[0])):
             return least
         price = found.x[:-1]
 

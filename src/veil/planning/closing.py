@@ -13,6 +13,7 @@ from ..measure.sampled import opacity_of_posteriors
 from ..problem.pairs import Pair
 from .backend import Backend, Draw
 from .channels import Asked, counted_seconds, pair_backend
+from .exact_bits import GRADIENT_PASSES
 from .objective import Objective
 from .options import SolveOptions
 from .policy_class import Space, make_space
@@ -23,6 +24,7 @@ CLOSING_SECONDS = 1.0
 AFTER_SECONDS = 20.0
 """Seconds in which an answer is measured, and in which it is proven, where no limit leaves less: as `veil.opacity` takes."""
 
+_MORE = 10  # times the sequences of an evaluation, on which an answer is measured: a third of its error
 # Seconds for each number of a time-dependent table in which an answer is checked and its return is evaluated, after its bits
 # are (measured: 3e-8 to 5e-8).
 _PER_NUMBER = 6e-8
@@ -42,7 +44,7 @@ def measured(objective: Objective, table: Float[np.ndarray, "T C A"], options: S
     policy, backend, count = space.policy(table), objective.backend, 1 + len(problem.pairs)
     if objective.is_sampled:
         own = sampled_answer(space, table, options, seconds / count)
-    elif backend.kind == "exact" and backend.cost_seconds / 3 <= seconds:
+    elif backend.kind == "exact" and backend.cost_seconds / GRADIENT_PASSES <= seconds:
         own = opacity(problem, policy, "exact")
     else:
         own = opacity(problem, policy, time_limit=min(seconds, AFTER_SECONDS), seed=seed + 1)
@@ -93,7 +95,7 @@ def sampled_answer(space: Space, table: Float[np.ndarray, "T C A"], options: Sol
 
 def num_closing_sequences(options: SolveOptions) -> int:
     """On how many new sequences an answer is measured if the time suffices."""
-    return max(10 * options.sequences, 20_000)
+    return _MORE * max(options.sequences, SolveOptions.sequences)
 
 
 def seconds_of_policy(space: Space) -> float:

@@ -35,6 +35,9 @@ Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 MOST_NUMBERS = 2**24
 """Of joint tables that are side by side: 128 MiB."""
 
+GRADIENT_PASSES = 3
+"""A value and its gradient take so many times as long as the value: forward, the gradient, and back."""
+
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
 
@@ -223,8 +226,8 @@ def hidden_ends(space: Space) -> Ends:
 
 
 def _seconds_of_a_sum(space: Space) -> float:
-    """The forecast of a sum over times of what depends on the occupancies: forward, its gradient, and back."""
-    return 3 * PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
+    """The forecast of a sum over times of what depends on the occupancies."""
+    return GRADIENT_PASSES * PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
 
 
 class OverTimes:

@@ -29,7 +29,8 @@ from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .on_samples import MOST_BATCH
 from .options import SolveOptions
-from .parameters import Parameters, TableParameters
+from .parameters import RARE, Parameters, TableParameters
+from .plan import SHARE
 from .policy_class import make_space
 from .safe_tables import safe_table
 from .schedule import Schedule, first_batch_of
@@ -38,7 +39,6 @@ from .solution import History, Solution, Status
 from .table_methods import make_ascent
 
 _ITERATIONS = 400  # of L-BFGS at most, and of training where no number is asked for
-_LEAST_SHARE = 1e-3  # of the uniform policy in what is fitted, since a network has no exact zeros
 
 
 class FeatureParameters(Parameters):
@@ -92,16 +92,13 @@ class FeatureParameters(Parameters):
 
     def of(self, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "P 1"]:
         """Weights that fit a table; where they miss a bound, a mixture with the safe table that keeps more of it."""
-        theta, margin = (
-            np.concatenate([one.ravel() for one in self._policy.weights])[:, None],
-            INSIDE,
-        )  # three times as much in each attempt
+        theta, margin = np.concatenate([one.ravel() for one in self._policy.weights])[:, None], INSIDE
         while margin < 1:
             inside = mixed_until(lambda one: self._slack(one) - margin, table, self._safe)  # noqa: B023
             theta = self._fitted(inside, theta)
             if self._clock.left == 0 or self._slack(self.tables(theta[None])[0]) >= 0:
                 break
-            margin *= 3
+            margin *= 2
         return theta
 
     def _slack(self, table: np.ndarray) -> float:
@@ -114,7 +111,7 @@ class FeatureParameters(Parameters):
         table, visits = self._table, self._objective.space.visits(goal_table)
         weight = (visits.ravel()[table.rows] / visits.sum())[:, None]
         uniform = table.open / table.open.sum(axis=1, keepdims=True)
-        goal = (1 - _LEAST_SHARE) * table.used(goal_table) + _LEAST_SHARE * uniform
+        goal = (1 - RARE) * table.used(goal_table) + RARE * uniform  # a network has no exact zeros
         best = [theta.ravel(), np.inf]
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -127,7 +124,7 @@ class FeatureParameters(Parameters):
             return value, self._through(flat, weight * (rows - goal)).ravel()
 
         with contextlib.suppress(OutOfTime):
-            minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "maxcor": 20})
+            minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS})
         return np.asarray(best[0])[:, None]
 
 
@@ -180,7 +177,7 @@ def _trained(
     options: SolveOptions,
 ) -> tuple[FeaturePolicy, AscentState | None, Status]:
     """The policy fitted to a table and trained, and where its search ended."""
-    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(0.5))
+    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(SHARE))
 
     def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> Ascent:
         schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)

@@ -56,7 +56,7 @@ def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray
 def _played_games(objective: Objective, clock: Clock) -> Iterator[tuple[Problem, GameResult | None]]:
     """The games one after the other as long as they are forecast to fit; none after one that the time cut short."""
     for problem, memory, threshold in _games(objective):
-        part = clock.share(0.5).silent()  # the first promises most
+        part = clock.silent()  # the first promises most
         if objective.is_sampled and _game_seconds(objective) > part.left:
             return
         result = _solved(problem, memory, threshold, part)

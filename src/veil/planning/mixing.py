@@ -28,11 +28,11 @@ from .exact_bits import MOST_NUMBERS, Tree
 from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
+from .parameters import RARE
 from .policy_class import Space
 from .sampled_bits import LANE
 
 _CLOSE = 1e-5  # of a share, relative to it: the distance from shares that do not suffice
-_LEAST_WEIGHT = 1e-3  # below which a table is left out: it adds less than 0.02 bits
 _MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short
 
 
@@ -140,7 +140,7 @@ def best_mixture(
         found = weighed(objective, np.stack([as_table(space, part) for part in pool]), options.seed, clock)
         if found is None:
             return None
-        kept = np.flatnonzero(found.weights > _LEAST_WEIGHT)
+        kept = np.flatnonzero(found.weights > RARE)
         if len(kept) < 2:
             return None
         if len(kept) <= most:

@@ -43,6 +43,7 @@ _SHARP_STARTS = 16  # tables of single times that a search for a stationary poli
 # Starts of that search, and iterations of it and of one that meets several constraints: both end where nothing is missed.
 _STARTS, _ITERATIONS = 6, 500
 _SWEEPS = 3  # horizons of value iteration, after which the discounted rest is a twentieth, e⁻³
+_HALVINGS = np.exp2(-np.arange(11.0))  # of steps to a thousandth, and of how far a row may be from certain
 _EPS = float(np.finfo(float).eps)
 
 
@@ -139,7 +140,8 @@ class _Climber:
     def __init__(self, problem: Problem, sign: float, clock: Clock):
         self.space, self.sign, self.clock = make_space(problem), sign, clock
         self.best: tuple[float, np.ndarray] = -np.inf, uniform_table(problem)[None]
-        self.scale = return_slack(problem) / ROUNDING or 1.0
+        self.slack = return_slack(problem)
+        self.scale = self.slack / ROUNDING or 1.0
 
     def value_and_gradient(self, table: Float[np.ndarray, "1 C A"]) -> tuple[float, Float[np.ndarray, "1 C A"]]:
         if self.best[0] > -np.inf:  # one table is evaluated in any case
@@ -168,11 +170,11 @@ class _Climber:
     def finish(self, table: np.ndarray) -> None:
         """Round rows that are all but certain, then step towards the best actions while the return grows."""
         value, _ = self.value_and_gradient(table)
-        for doubt in 0.5 ** np.arange(1, 11):
+        for doubt in _HALVINGS[1:]:
             rounded = np.where(table.max(axis=-1, keepdims=True) > 1 - doubt, _first_best(table), table)
             if (reached := self.value_and_gradient(rounded)[0]) >= value:
                 table, value = rounded, reached
-        for _ in range(100):
+        for _ in range(_ITERATIONS):
             if (better := self._step(table, value)) is None:
                 break
             value, table = better
@@ -181,10 +183,10 @@ class _Climber:
         gradient = np.where(self.space.available, self.value_and_gradient(table)[1], -np.inf)
         gain = gradient.max(axis=-1) - np.sum(table * np.where(self.space.available, gradient, 0.0), axis=-1)
         best = np.where((gain > 0)[..., None], _first_best(gradient), table)
-        for size in 0.5 ** np.arange(8):
+        for size in _HALVINGS:
             stepped = (1 - size) * table + size * best
             reached = self.value_and_gradient(stepped)[0]
-            if reached > value + 64 * _EPS * self.scale:
+            if reached > value + self.slack:
                 return reached, stepped
         return None
 

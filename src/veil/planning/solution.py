@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.rounding import lower_text, upper_text
+from ..common.rounding import DIGITS, lower_text, upper_text
 from ..common.text import aligned, in_parentheses
 from ..common.values import Value
 from ..common.writers import writer
@@ -28,8 +28,8 @@ from ..proof.certificate import CONFIDENCE, Certificate
 if TYPE_CHECKING:
     from .plan import Plan
 
-UNPROVEN = 5e-5
-"""Bits below which a lower bound says nothing."""
+UNPROVEN = 0.5 * 10**-DIGITS
+"""Bits below which a lower bound says nothing: it is told as 0."""
 TOLD_BITS = 0.02
 """Differences worth telling: answers within it of the best count as good in the benchmarks."""
 _FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun: the fewest that rounds of starts take
