@@ -30,15 +30,15 @@ from .backend import PER_ENTRY, UNBOUNDED, Backend, Draw, Ends, Sum, samples_of
 from .exact_bits import (
     MOST_NUMBERS,
     Measure,
-    OverTimes,
     Rows,
-    Tree,
     each_time,
     entropy_of_rows,
     entropy_of_sequences,
     guess_of_rows,
     hidden_ends,
     loss_measure,
+    on_tree,
+    over_times,
     prior,
     walked,
     windowed,
@@ -236,10 +236,10 @@ class Term:
         """The least that a pass over all sequences takes: every reachable state is in some of them."""
         return PER_ENTRY * sum(len(one) for one in reachable_sets(self.space.hidden))
 
-    def on(self, tree: BatchTree | StringBatch) -> Tree:
+    def on(self, tree: BatchTree | StringBatch) -> Backend:
         """The backend of a whole tree."""
         measure = self.measure if self.belief is None else loss_measure(tree, self.space, self.belief)
-        return Tree(tree, measure, self.ends)
+        return on_tree(tree, measure, self.ends)
 
 
 def _terms(space: Space, asked: Asked) -> tuple[Term, ...]:
@@ -263,7 +263,7 @@ def _terms(space: Space, asked: Asked) -> tuple[Term, ...]:
 def _of_events(sign: float, space: Space, shown: Shown, what: str) -> Term:
     """The entropy of the events of an observer who is shown the path."""
     if shown.entropy is not None:
-        return Term(sign, space, closed=OverTimes(space, shown.entropy))
+        return Term(sign, space, closed=over_times(space, shown.entropy))
     words = f"a whole path is searched on samples where {what} tell the hidden state, and here they do not"
     error = TooLargeError(f"{words}: shorten the horizon, or make the whole state the path")
     space = replace(space, hidden=shown.hidden)

@@ -5,6 +5,9 @@ Of windows it is the lower end of the bracket of a fixed one: what a policy hide
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -67,21 +70,40 @@ def guess_of_rows(joint: Float[np.ndarray, "B Y Z"]) -> tuple[np.ndarray, np.nda
     return -np.sum(top * roots, axis=(1, 2)), -gradient
 
 
-class Tree:
-    """All sequences, or all strings of an observer without a clock, for all tables side by side."""
+@dataclass(eq=False)
+class Exact:
+    """A backend without samples.
 
-    kind = "exact"
+    **Attributes:** `evaluate`: the bits of tables and their gradients, while a clock allows, and if gradients are wanted;
+    `tree`: of whose sequences for all tables side by side; the others are those of `Backend`.
+    """
 
-    def __init__(self, tree: BatchTree | StringBatch, measure: Measure, ends: Ends = UNBOUNDED):
-        self.tree, self._measure, self.ends = tree, measure, ends
-        self.at_once, self.cost_seconds = tree.at_once, tree.cost_seconds
-        is_tree = isinstance(tree, BatchTree)
-        what = "sequences, policies side by side" if is_tree else "strings of an observer without a clock"
-        self.reason = f"all {tree.num_sequences:,.0f} possible {what}"
+    evaluate: Callable[[Tables, Clock, bool], tuple[Float[np.ndarray, " B"], Any]]
+    reason: str
+    cost_seconds: float
+    ends: Ends = UNBOUNDED
+    at_once: int = 1
+    kind: str = "exact"
+    tree: BatchTree | StringBatch | None = None
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
-        return Estimate.exact(*self.tree.evaluate(tables, self._measure, clock))
+        clock.check()
+        return Estimate.exact(*self.evaluate(tables, clock, gradient))
+
+
+def on_tree(tree: BatchTree | StringBatch, measure: Measure, ends: Ends) -> Exact:
+    """All sequences, or all strings of an observer without a clock, for all tables side by side."""
+    is_tree = isinstance(tree, BatchTree)
+    what = "sequences, policies side by side" if is_tree else "strings of an observer without a clock"
+    words = f"all {tree.num_sequences:,.0f} possible {what}"
+    return Exact(partial(_on_tree, tree, measure), words, tree.cost_seconds, ends, tree.at_once, tree=tree)
+
+
+def _on_tree(
+    tree: BatchTree | StringBatch, measure: Measure, tables: Tables, clock: Clock, gradient: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    return tree.evaluate(tables, measure, clock)
 
 
 def loss_measure(tree: BatchTree | StringBatch, space: Space, belief: Belief) -> Measure:
@@ -132,34 +154,19 @@ class Rows:
         return gradient[0]
 
 
-class OneByOne:
-    """One table after the other, on what suits its chain: for trees and models that do not fit a batch, windows, and priors.
+def one_by_one(
+    space: Space, bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]]
+) -> Callable[[Tables, Clock, bool], tuple[np.ndarray, np.ndarray]]:
+    """One table after the other: trees and models that do not fit a batch, windows, and priors; `bits`: those of a chain."""
 
-    **Arguments:** `bits`: those of a chain, and their gradient in its table, while a clock allows; the others are attributes
-    of `Backend`.
-    """
-
-    at_once = 1
-
-    def __init__(
-        self,
-        space: Space,
-        bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]],
-        reason: str,
-        cost_seconds: float,
-        ends: Ends = UNBOUNDED,
-        kind: str = "exact",
-    ):
-        self._space, self._bits = space, bits
-        self.kind, self.reason, self.cost_seconds, self.ends = kind, reason, cost_seconds, ends
-
-    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
-        """See `Backend`."""
-        bits, gradients = np.empty(len(tables)), np.empty(tables.shape)
+    def evaluate(tables: Tables, clock: Clock, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
             clock.check()
-            bits[number], gradients[number] = self._bits(self._space.chain(table), clock)
-        return Estimate.exact(bits, gradients)
+            values[number], gradients[number] = bits(space.chain(table), clock)
+        return values, gradients
+
+    return evaluate
 
 
 def walked(
@@ -171,7 +178,7 @@ def walked(
     *,
     keep_events: bool = False,
     ends: Ends = UNBOUNDED,
-) -> OneByOne:
+) -> Exact:
     """A walk over all sequences.
 
     **Arguments:** `make`: what adds up the bits of one table; `sequences`: their number, in
@@ -188,10 +195,10 @@ def walked(
         assert gradient is not None
         return objective.bits, gradient  # pyright: ignore[reportAttributeAccessIssue]
 
-    return OneByOne(space, bits, f"all {sequences} possible sequences", seconds, ends)
+    return Exact(one_by_one(space, bits), f"all {sequences} possible sequences", seconds, ends)
 
 
-def each_time(space: Space, seconds: float) -> OneByOne:
+def each_time(space: Space, seconds: float) -> Exact:
     """`Σ_t w_t H(Z_t | o_0 … o_t)` on all sequences until each time; `seconds`: the forecast of one gradient."""
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
@@ -199,10 +206,10 @@ def each_time(space: Space, seconds: float) -> OneByOne:
         assert found.gradient is not None
         return found.opacity.bits, found.gradient
 
-    return OneByOne(space, bits, "all possible sequences, until each time", seconds, hidden_ends(space))
+    return Exact(one_by_one(space, bits), "all possible sequences, until each time", seconds, hidden_ends(space))
 
 
-def prior(space: Space) -> OneByOne:
+def prior(space: Space) -> Exact:
     """`H(Z)` before anything is observed; its derivative in `P(z)` is `−log2 P(z)`."""
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
@@ -215,7 +222,7 @@ def prior(space: Space) -> OneByOne:
             value = chain.pull(value, time)
         return float(entropy_bits(chain.prior)), result
 
-    return OneByOne(space, bits, "the prior of the secret", _seconds_of_a_sum(space), hidden_ends(space))
+    return Exact(one_by_one(space, bits), "the prior of the secret", _seconds_of_a_sum(space), hidden_ends(space))
 
 
 def hidden_ends(space: Space) -> Ends:
@@ -230,24 +237,20 @@ def _seconds_of_a_sum(space: Space) -> float:
     return GRADIENT_PASSES * PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
 
 
-class OverTimes:
+def over_times(space: Space, entropy: UnifilarEntropy) -> Exact:
     """An entropy that is a sum over times of terms of the occupancies, for all tables side by side."""
 
-    kind, at_once = "exact", ALL_AT_ONCE
-    reason, ends = "a sum over times", UNBOUNDED
-
-    def __init__(self, space: Space, entropy: UnifilarEntropy):
-        self._entropy, self._stationary = entropy, space.stationary
-        self.cost_seconds = _seconds_of_a_sum(space)
-
-    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
-        """See `Backend`."""
-        clock.check()
-        found = self._entropy.evaluate(tables, stationary=self._stationary, gradient=gradient)
-        return Estimate.exact(*found)
+    evaluate = partial(_over_times, entropy, space.stationary)
+    return Exact(evaluate, "a sum over times", _seconds_of_a_sum(space), at_once=ALL_AT_ONCE)
 
 
-def windowed(space: Space, most_seconds: float) -> OneByOne:
+def _over_times(
+    entropy: UnifilarEntropy, stationary: bool, tables: Tables, clock: Clock, gradient: bool
+) -> tuple[np.ndarray, Any]:
+    return entropy.evaluate(tables, stationary=stationary, gradient=gradient)
+
+
+def windowed(space: Space, most_seconds: float) -> Exact:
     """The lower ends of the brackets of one fixed window around each time that counts, the widest whose gradients are forecast
     to take so many seconds together.
     """
@@ -263,7 +266,7 @@ def windowed(space: Space, most_seconds: float) -> OneByOne:
 
     where = "around the secret's time" if space.hidden.each is None else "before each time"
     words = f"the lower end of the bracket of {radius} steps {where}"
-    return OneByOne(space, bits, words, seconds, hidden_ends(space), kind="bracket")
+    return Exact(one_by_one(space, bits), words, seconds, hidden_ends(space), kind="bracket")
 
 
 def _widest(chain: Chain, most_seconds: float) -> tuple[int, float]:

@@ -29,7 +29,7 @@ from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .on_samples import MOST_BATCH
 from .options import SolveOptions
-from .parameters import RARE, Parameters, TableParameters
+from .parameters import MOST_STEPS, RARE, Parameters, TableParameters
 from .plan import SHARE
 from .policy_class import make_space
 from .safe_tables import safe_table
@@ -37,8 +37,6 @@ from .schedule import Schedule, first_batch_of
 from .search import run, search
 from .solution import History, Solution, Status
 from .table_methods import make_ascent
-
-_ITERATIONS = 400  # of L-BFGS at most, and of training where no number is asked for
 
 
 class FeatureParameters(Parameters):
@@ -124,7 +122,7 @@ class FeatureParameters(Parameters):
             return value, self._through(flat, weight * (rows - goal)).ravel()
 
         with contextlib.suppress(OutOfTime):
-            minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS})
+            minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
         return np.asarray(best[0])[:, None]
 
 
@@ -180,7 +178,7 @@ def _trained(
     parameters = FeatureParameters(objective, safe, policy, objective.clock.share(SHARE))
 
     def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> Ascent:
-        schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)
+        schedule = Schedule((), MOST_STEPS if options.iterations is None else options.iterations)
         return Ascent(
             objective, parameters, [goal], [goal], schedule, options, first_batch_of(objective, MOST_BATCH // 2)
         )
@@ -216,7 +214,7 @@ def _answer(
         detail=f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples",
         price_bits=float("nan"),
         iterations=0 if state is None else state.iteration,
-        history=History.of(np.zeros((0, 6)) if state is None else state.history),
+        history=History.of([] if state is None else state.history),
         settings=table.settings | {"features": policy.describe(), "parameters": policy.num_parameters},
         plan=table.plan,
         repeatable=table.repeatable,

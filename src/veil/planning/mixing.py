@@ -24,15 +24,15 @@ from ..policy.lift import mixed_table
 from ..policy.memories import Mixture
 from ..policy.recall import recall
 from ..policy.tables import uniform_table
-from .exact_bits import MOST_NUMBERS, Tree
+from .exact_bits import MOST_NUMBERS, Exact
 from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
 from .parameters import RARE
 from .policy_class import Space
 from .sampled_bits import LANE
+from .second_order import GAP_BITS
 
-_CLOSE = 1e-5  # of a share, relative to it: the distance from shares that do not suffice
 _MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short
 
 
@@ -63,7 +63,7 @@ def mixed_until(
         return known[share]
 
     with contextlib.nullcontext() if check else contextlib.suppress(OutOfTime):
-        brentq(at, 0.0, 1.0, rtol=_CLOSE)  # pyright: ignore[reportArgumentType]
+        brentq(at, 0.0, 1.0, rtol=GAP_BITS)  # pyright: ignore[reportArgumentType]
     return best[1]
 
 
@@ -254,7 +254,8 @@ def _laws(
 ) -> Float[np.ndarray, "n Y Z"]:
     """`P_i(z,y)` of each table, on all sequences, or on drawn ones divided by how often each is drawn."""
     backend, space = objective.backend, objective.space
-    if isinstance(backend, Tree) and len(tables) * backend.tree.num_sequences * space.hidden.num_values < MOST_NUMBERS:
+    tree = backend.tree if isinstance(backend, Exact) else None
+    if tree is not None and len(tables) * tree.num_sequences * space.hidden.num_values < MOST_NUMBERS:
         parts = list[np.ndarray]()
 
         def note(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -262,7 +263,7 @@ def _laws(
             return np.zeros(len(joint)), np.zeros(joint.shape)
 
         for table in tables:
-            backend.tree.evaluate(table[None], note, clock)
+            tree.evaluate(table[None], note, clock)
         return np.concatenate(parts)
     generator = np.random.default_rng([seed, 2])
     events = np.concatenate([space.layers.draw(table, LANE, generator) for table in tables])

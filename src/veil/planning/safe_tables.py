@@ -34,14 +34,13 @@ from .first_order import DECAYS, Moments, first_order_step
 from .game_starts import table_of_flows
 from .layers import time_average
 from .objective import Objective
-from .parameters import TableParameters
+from .parameters import MOST_STEPS, TableParameters
 from .plan import SHARE
 from .policy_class import Space, make_space
 from .schedule import Schedule
 
 _SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at: a value costs little
-# Starts of that search, and iterations of it and of one that meets several constraints: both end where nothing is missed.
-_STARTS, _ITERATIONS = 6, 500
+_STARTS = 6  # of that search, which ends where nothing is missed
 _SWEEPS = 3  # horizons of value iteration, after which the discounted rest is a twentieth, e⁻³
 _HALVINGS = np.exp2(-np.arange(11.0))  # of steps to a thousandth, and of how far a row may be from certain
 _EPS = float(np.finfo(float).eps)
@@ -163,7 +162,7 @@ class _Climber:
             value, gradient = self.value_and_gradient(tables[0])
             return -value / self.scale, -parameters.pull_back(theta, tables, gradient[None]).ravel() / self.scale
 
-        options = {"maxiter": _ITERATIONS, "ftol": _EPS, "gtol": _EPS}
+        options = {"maxiter": MOST_STEPS, "ftol": _EPS, "gtol": _EPS}
         found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options)
         return parameters.tables(found.x.reshape(1, *begin.shape))[0]
 
@@ -174,7 +173,7 @@ class _Climber:
             rounded = np.where(table.max(axis=-1, keepdims=True) > 1 - doubt, _first_best(table), table)
             if (reached := self.value_and_gradient(rounded)[0]) >= value:
                 table, value = rounded, reached
-        for _ in range(_ITERATIONS):
+        for _ in range(MOST_STEPS):
             if (better := self._step(table, value)) is None:
                 break
             value, table = better
@@ -273,7 +272,7 @@ def _feasible_table(
     # With one start, hidden states that the agent tells apart and a clock, nothing is lost by the projection.
     enough = max(mixture.upper / 2, -FEASIBLE)
     parameters, count = TableParameters(objective.space, best), objective.num_constraints - objective.num_bits
-    theta, every, schedule = parameters.of(best)[None], np.ones(count, dtype=bool), Schedule((), _ITERATIONS)
+    theta, every, schedule = parameters.of(best)[None], np.ones(count, dtype=bool), Schedule((), MOST_STEPS)
     moments = Moments.none(theta, every, count)
     for number in range(schedule.last):
         if reached >= enough:

@@ -16,7 +16,7 @@ from .parameters import LOWEST, RARE, ROUNDED, TableParameters, least_share
 from .values import Values
 
 GAP_BITS = 1e-5
-"""Of the best first-order change, below which a policy is called stationary."""
+"""Of the best first-order change, below which a policy is called stationary; and the relative precision of shares."""
 TOLERANCE_BITS = 1e-3
 """The same, below which an answer is called converged: what it gains after that is of this size."""
 STILL = 1e-9
