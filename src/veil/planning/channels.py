@@ -54,10 +54,11 @@ from .sampled_bits import LossMeasure, Sampled, likelihood_measure
 # `EXACT_SECONDS` together, or the time limit where that is shorter; else it samples.
 _EXACT_GRADIENTS = 1000
 # Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
-# is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit.
+# is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit: by
+# judgement.
 MANY_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
-ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
-_ONLY_SECONDS = 30.0  # of one where there is no other way: of a whole path, a best guess, or the loss of a belief
+ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one (`schedule`)
+_ONLY_SECONDS = 30.0  # of one where there is no other way, of a path, a best guess, or a loss: by judgement
 
 _TOGETHER = "the sequences of one of the pairs are too many to enumerate"
 

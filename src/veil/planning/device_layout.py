@@ -22,8 +22,8 @@ COMPILE_SECONDS = 10.0
 
 _CHUNKS = (2, 256)  # sequences of a chunk, at least and at most
 _CHUNK_NUMBERS = 2**32  # of all messages of a chunk: about 60 ms of an H200's bandwidth; longer is no faster
-_MOST_STARTS = 8
-_SHARE_OF_MEMORY = 0.9  # the rest is left to the compiler
+_MOST_STARTS = 8  # side by side: by judgement
+_SHARE_OF_MEMORY = 0.9  # the rest is left to the compiler: by judgement
 _SINGLE, _DOUBLE = 4, 8  # bytes of a number
 # Bytes for each number of a policy: five tables in float64 (safe, best, a candidate, and the mixture that is evaluated with its
 # source) and ten arrays of a step in float32, and what each start adds: a table, parameters, two moments and their average.

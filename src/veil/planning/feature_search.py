@@ -47,7 +47,7 @@ class FeatureParameters(Parameters):
     """
 
     mixes = False
-    scale = 0.05  # weights move by a twentieth of what logits do
+    scale = 0.05  # weights move by a twentieth of what logits do: by judgement
 
     def __init__(self, objective: Objective, safe: np.ndarray, policy: FeaturePolicy, clock: Clock):
         self._objective, self._safe, self._policy, self._clock = objective, safe, policy, clock

@@ -33,7 +33,7 @@ from .policy_class import Space
 from .sampled_bits import LANE
 from .second_order import GAP_BITS
 
-_MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short
+_MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short; by judgement
 
 
 def mixed_until(

@@ -38,7 +38,7 @@ from .values import Values
 _STEP_PER_ROW, _LONGEST_STEP = 0.3, 30.0
 _OPTAX_STEP = 0.05
 _MULTIPLIER_STEP = 0.2
-_ITERATIONS = 1500
+_ITERATIONS = 1500  # with which the paper's problems converge
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -40,7 +40,7 @@ from .policy_class import Space, make_space
 from .schedule import Schedule
 
 _SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at: a value costs little
-_STARTS = 6  # of that search, which ends where nothing is missed
+_STARTS = 6  # of that search, which ends where nothing is missed: by judgement
 _SWEEPS = 3  # horizons of value iteration, after which the discounted rest is a twentieth, e⁻³
 _HALVINGS = np.exp2(-np.arange(11.0))  # of steps to a thousandth, and of how far a row may be from certain
 _EPS = float(np.finfo(float).eps)

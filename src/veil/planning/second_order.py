@@ -16,11 +16,11 @@ from .parameters import LOWEST, RARE, ROUNDED, TableParameters, least_share
 from .values import Values
 
 GAP_BITS = 1e-5
-"""Of the best first-order change, below which a policy is called stationary; and the relative precision of shares."""
+"""Of the best first-order change, below which a policy is called stationary; and the precision of a share. By judgement."""
 TOLERANCE_BITS = 1e-3
-"""The same, below which an answer is called converged: what it gains after that is of this size."""
+"""The same, below which an answer is called converged: what it gains after that is of this size. By judgement."""
 STILL = 1e-9
-"""Bits, beyond rounding errors of the return, that are no gain."""
+"""Bits, beyond rounding errors of the return, that are no gain: by judgement."""
 
 PENALTY = 6.0
 """ρ to begin with: of the size of second derivatives of bits in shares of a range."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 UNPROVEN = 0.5 * 10**-DIGITS
 """Bits below which a lower bound says nothing: it is told as 0."""
 TOLD_BITS = 0.02
-"""Differences worth telling: answers within it of the best count as good in the benchmarks."""
+"""Differences worth telling: answers within it of the best count as good in the benchmarks. By judgement."""
 _FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun: the fewest that rounds of starts take
 _DOUBTED_BITS = 0.05  # by which an estimate has to be above an answer that is then doubted: more than sampling errors
 
