@@ -19,7 +19,7 @@ from ..policy.memory import memory_document
 from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
-from .closing import CLOSING_SECONDS, Bits, measured, seconds_of_policy
+from .closing import CLOSING_SECONDS, Bits, closing_seconds, measured, seconds_of_policy
 from .iteration import Iteration, S, SearchState
 from .mixing import mixture_gain
 from .objective import Objective, start_points
@@ -55,9 +55,7 @@ def make_answer(
     """
     closing = _closing_clock(status, clock)
     table, _, gap, multiplier = _chosen(objective, method, state, closing)
-    hidden, table = _better_of_start(
-        objective, table, options, _left(closing.left - seconds_of_policy(objective.space))
-    )
+    hidden, table = _better_of_start(objective, table, options, closing)
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
@@ -130,9 +128,7 @@ def as_solution(
 
 def _basins(objective: Objective, state: SearchState) -> tuple[float, ...]:
     """Bits of the different places where the starts ended; none where more than bits of one channel are maximised."""
-    if objective.has_terms or objective.channels.least or not objective.weight:
-        return ()
-    return tuple(objective.weight * one for one in basins(state.ends))
+    return tuple(objective.weight * one for one in basins(state.ends)) if objective.is_of_bits else ()
 
 
 def best_candidate(
@@ -144,12 +140,11 @@ def best_candidate(
     """
     table, values, _, _ = _chosen(objective, method, state, closing)
     if objective.is_sampled and options.start is not None:
-        found, table = _better_of_start(objective, table, options, _left(closing.left))
+        found, table = _better_of_start(objective, table, options, closing)
         charged = found.own.prior_bits if options.objective == "leakage" else 0.0
         return table, found.own.bits - charged, expected_return(objective.space.problem, objective.space.policy(table))
     bits = float(values.bits[0])
-    if np.isnan(bits) and objective.min_opacity is None and not objective.has_terms and not objective.channels.least:
-        bits = objective.weight * state.best_score
+    bits = objective.weight * state.best_score if np.isnan(bits) and objective.is_of_bits else bits
     return table, bits, float(values.returns[0])
 
 
@@ -162,21 +157,23 @@ def _start(objective: Objective, options: SolveOptions) -> list[Float[np.ndarray
 
 
 def _better_of_start(
-    objective: Objective, table: Float[np.ndarray, "T C A"], options: SolveOptions, seconds: float
+    objective: Objective, table: Float[np.ndarray, "T C A"], options: SolveOptions, closing: Clock
 ) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
     """What an answer hides, and the answer: on samples the better one of it and the policy that the search began from."""
-    begun = _start(objective, options) if objective.is_sampled else []
-    tables, earned = [table, *(one for one in begun if np.any(one != table))], [0.0, 0.0]
-    if objective.is_sampled and objective.terms:
-        earned = (objective.sums(np.stack(tables), gradient=False).score * objective.score_unit).tolist()
+    tables, seconds = [table], closing_seconds(objective.space, closing)
+    if objective.is_sampled:
+        tables += [one for one in _start(objective, options) if np.any(one != table)]
     found = [measured(objective, one, options, seconds / len(tables)) for one in tables]
-    merits = [_merit(objective, bits, more, options) for bits, more in zip(found, earned, strict=False)]
+    if len(tables) == 1:
+        return found[0], table
+    merits = [_merit(objective, bits, one, options) for bits, one in zip(found, tables, strict=True)]
     best = merits.index(max(merits))
     return found[best], tables[best]
 
 
-def _merit(objective: Objective, found: Bits, earned: float, options: SolveOptions) -> tuple[bool, float]:
+def _merit(objective: Objective, found: Bits, table: np.ndarray, options: SolveOptions) -> tuple[bool, float]:
     """By which answers are compared: whether every bound on pairs is met, then what is maximised, of bits and the objective."""
+    earned = float(objective.sums(table[None], gradient=False).score[0]) * objective.score_unit
     columns = [found.own.bits, *(one.bits for one in found.pairs)]
     hidden = columns[0] - (found.own.prior_bits if options.objective == "leakage" else 0.0)
     if objective.channels.least:
@@ -309,12 +306,7 @@ def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock
 
 def _closing_clock(status: Status, clock: Clock) -> Clock:
     """The time that the answer may take: nobody waits long for a search that was stopped."""
-    return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else _left(clock.left))
-
-
-def _left(seconds: float) -> float:
-    """What is left for the answer, half of `CLOSING_SECONDS` at least."""
-    return max(seconds, CLOSING_SECONDS / 2)
+    return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else max(clock.left, CLOSING_SECONDS / 2))
 
 
 def _candidates(objective: Objective, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
@@ -335,8 +327,7 @@ def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, cl
     """The policy to begin from, or that of largest return: not enough, or all that there was time for."""
     space = objective.space
     safe = next(iter(_start(objective, options)), safe)
-    closing = _closing_clock(status, clock)
-    hidden = measured(objective, safe, options, _left(closing.left - seconds_of_policy(space)))
+    hidden = measured(objective, safe, options, closing_seconds(space, _closing_clock(status, clock)))
     status = Status.NOT_SEARCHED if status is Status.TIME_LIMIT else status
     return as_solution(objective, safe, hidden, status, options, clock)
 

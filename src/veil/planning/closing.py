@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import UNLIMITED
+from ..common.clock import UNLIMITED, Clock
 from ..measure.evaluate import opacity
 from ..measure.pairs import PairValue, pair_value
 from ..measure.result import Opacity
@@ -96,6 +96,11 @@ def sampled_answer(space: Space, table: Float[np.ndarray, "T C A"], options: Sol
 def num_closing_sequences(options: SolveOptions) -> int:
     """On how many new sequences an answer is measured if the time suffices."""
     return _MORE * max(options.sequences, SolveOptions.sequences)
+
+
+def closing_seconds(space: Space, closing: Clock) -> float:
+    """What a clock leaves to measure an answer, half of `CLOSING_SECONDS` at least."""
+    return max(closing.left - seconds_of_policy(space), CLOSING_SECONDS / 2)
 
 
 def seconds_of_policy(space: Space) -> float:
