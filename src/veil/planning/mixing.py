@@ -137,15 +137,14 @@ def best_mixture(
     pool = _distinct([part for table in tables for part in parts_of(space, table)])
     most = len(pool) if coin is None else coin.tables
     while len(pool) > 1:
-        found = weighed(objective, np.stack([as_table(space, part) for part in pool]), options.seed, clock)
+        found = weighed(objective, np.stack([_mixture(space, [part]) for part in pool]), options.seed, clock)
         if found is None:
             return None
         kept = np.flatnonzero(found.weights > RARE)
         if len(kept) < 2:
             return None
         if len(kept) <= most:
-            chosen, weights = [pool[one] for one in kept], found.weights[kept] / found.weights[kept].sum()
-            return occupancy_table(space, chosen, weights) if coin is None else coin_table(space, chosen, weights)
+            return _mixture(space, [pool[one] for one in kept], found.weights[kept] / found.weights[kept].sum())
         pool = [pool[one] for one in kept if one != kept[np.argmin(found.weights[kept])]]
     return None
 
@@ -160,7 +159,7 @@ def mixture_gain(
     if not can_mix(objective, options):
         return np.nan
     space = objective.space
-    pool = _distinct([table, *(as_table(space, part) for one in others for part in parts_of(space, one))])[
+    pool = _distinct([table, *(_mixture(space, [part]) for one in others for part in parts_of(space, one))])[
         :_MOST_CHECKED
     ]
     if len(pool) < 2:
@@ -180,13 +179,11 @@ def apart(
     Each start chooses among its own tables and those of the others, its own first, all as likely.
     """
     coin = coin_of(space)
-    if coin is None:
-        return list(tables)
+    assert coin is not None
     pool, found = _distinct([part for table in (*tables, safe) for part in parts_of(space, table)]), list[np.ndarray]()
     for table in tables:
         own = parts_of(space, table)
-        parts = _distinct([*own, *pool])[: coin.tables]
-        found.append(coin_table(space, parts, np.full(len(parts), 1 / len(parts))) if len(own) < 2 else table)
+        found.append(_mixture(space, _distinct([*own, *pool])[: coin.tables]) if len(own) < 2 else table)
     return found
 
 
@@ -195,19 +192,18 @@ def coin_of(space: Space) -> Mixture | None:
     return space.memory if isinstance(space.memory, Mixture) else None
 
 
-def coin_table(
-    space: Space, parts: Sequence[Float[np.ndarray, "t c a"]], weights: Float[np.ndarray, " n"]
+def _mixture(
+    space: Space, parts: Sequence[Float[np.ndarray, "t c a"]], weights: Float[np.ndarray, " n"] | None = None
 ) -> Float[np.ndarray, "T C A"]:
-    """The table of a class with a coin that chooses among some tables; a coin for more of them never chooses the others."""
-    coin = coin_of(space)
-    assert coin is not None
-    more = coin.tables - len(parts)
+    """The table of a mixture of tables, by default an even one: with a coin, that which chooses among them; a coin for more of
+    them never chooses the others. Without, the one that takes each action as often.
+    """
+    coin, count = coin_of(space), len(parts)
+    weights = np.full(count, 1 / count) if weights is None else weights
+    if coin is None:
+        return parts[0] if count == 1 else occupancy_table(space, parts, weights)
+    more = coin.tables - count
     return mixed_table(space.problem, coin, [*parts, *[parts[-1]] * more], [*weights.tolist(), *[0.0] * more])
-
-
-def as_table(space: Space, part: Float[np.ndarray, "t c a"]) -> Float[np.ndarray, "T C A"]:
-    """One of the parts of tables as a table of the class."""
-    return part if coin_of(space) is None else coin_table(space, [part], np.ones(1))
 
 
 def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.ndarray, "t c a"]]:
