@@ -17,14 +17,14 @@ from jaxtyping import Float
 from scipy.optimize import brentq, linprog, minimize
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
-from ..common.logs import natural_log, surprisal_bits
+from ..common.logs import natural_log
 from ..engine.return_range import normalised
 from ..engine.sequences import Posteriors
 from ..policy.lift import mixed_table
 from ..policy.memories import Mixture
 from ..policy.recall import recall
 from ..policy.tables import uniform_table
-from .exact_bits import MOST_NUMBERS, Exact
+from .exact_bits import MOST_NUMBERS, Exact, entropy_of_rows
 from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
@@ -117,9 +117,8 @@ def weighed(objective: Objective, tables: Float[np.ndarray, "n T C A"], seed: in
     weights = _best_weights(joint, slack)
     if weights is None:
         return None
-    alone = np.array([_entropy(one)[0] for one in joint])
-    bits = _entropy(np.einsum("n,nyz->yz", weights, joint))[0]
-    return Weighed(weights, bits, np.where(np.all(slack >= 0, axis=1), alone, -np.inf))
+    alone, bits = entropy_of_rows(joint)[0], entropy_of_rows(np.einsum("n,nyz->yz", weights, joint)[None])[0]
+    return Weighed(weights, float(bits[0]), np.where(np.all(slack >= 0, axis=1), alone, -np.inf))
 
 
 def best_mixture(
@@ -275,11 +274,6 @@ def _laws(
     return np.exp(likelihood - drawn)[..., None] * found[..., 1:] / len(events)
 
 
-def _entropy(joint: Float[np.ndarray, "Y Z"]) -> tuple[float, Float[np.ndarray, "Y Z"]]:
-    gradient = surprisal_bits(joint)
-    return float(np.vdot(joint, gradient)), gradient
-
-
 def _best_weights(joint: Float[np.ndarray, "n Y Z"], slack: Float[np.ndarray, "n K"]) -> np.ndarray | None:
     """`max H(Σ w_i P_i)` over weights with `Σ w_i s_i ≥ 0`; None where there are none."""
     count, num_bounds = slack.shape
@@ -287,26 +281,28 @@ def _best_weights(joint: Float[np.ndarray, "n Y Z"], slack: Float[np.ndarray, "n
     rows = np.column_stack([-slack.T, np.ones(num_bounds)])
     safest = linprog(
         np.append(np.zeros(count), -1.0),
-        A_ub=rows if num_bounds else None,
-        b_ub=np.zeros(num_bounds) if num_bounds else None,
+        A_ub=rows,
+        b_ub=np.zeros(num_bounds),
         A_eq=np.append(np.ones(count), 0.0)[None],
         b_eq=[1.0],
         bounds=[(0, 1)] * count + [(None, 1.0)],
     )
-    if not safest.success or (num_bounds and safest.x[-1] < 0):
+    if not safest.success or safest.x[-1] < 0:
         return None
-    safe = np.maximum(safest.x[:count], 0) / np.maximum(safest.x[:count], 0).sum()
+    safe = np.maximum(safest.x[:count], 0)
+    safe /= safe.sum()
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        bits, gradient = _entropy(np.einsum("n,nyz->yz", np.maximum(weights, 0), joint))
-        return -bits, -np.einsum("nyz,yz->n", joint, gradient)
+        bits, gradient = entropy_of_rows(np.einsum("n,nyz->yz", np.maximum(weights, 0), joint)[None])
+        return -float(bits[0]), -np.einsum("nyz,yz->n", joint, gradient[0])
 
     def inside(weights: np.ndarray) -> np.ndarray:
         return mixed_until(lambda one: float((one @ slack).min(initial=np.inf)), weights, safe)
 
-    bounds = [{"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda _: np.ones(count)}]
-    if num_bounds:
-        bounds.append({"type": "ineq", "fun": lambda w: w @ slack, "jac": lambda _: slack.T})
+    bounds = [
+        {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda _: np.ones(count)},
+        {"type": "ineq", "fun": lambda w: w @ slack, "jac": lambda _: slack.T},
+    ]
     begin = inside(np.full(count, 1 / count))
     found = minimize(loss, begin, jac=True, method="SLSQP", bounds=[(0, 1)] * count, constraints=bounds)
     weights = np.maximum(found.x, 0)
