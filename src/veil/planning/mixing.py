@@ -30,6 +30,7 @@ from .objective import Objective
 from .options import SolveOptions
 from .parameters import RARE
 from .policy_class import Space
+from .ranking import different
 from .sampled_bits import LANE
 from .second_order import GAP_BITS
 
@@ -133,7 +134,7 @@ def best_mixture(
     if not can_mix(objective, options):
         return None
     space, coin = objective.space, coin_of(objective.space)
-    pool = _distinct([part for table in tables for part in parts_of(space, table)])
+    pool = different(part for table in tables for part in parts_of(space, table))
     most = len(pool) if coin is None else coin.tables
     while len(pool) > 1:
         found = weighed(objective, np.stack([_mixture(space, [part]) for part in pool]), options.seed, clock)
@@ -158,9 +159,8 @@ def mixture_gain(
     if not can_mix(objective, options):
         return np.nan
     space = objective.space
-    pool = _distinct([table, *(_mixture(space, [part]) for one in others for part in parts_of(space, one))])[
-        :_MOST_CHECKED
-    ]
+    parts = (_mixture(space, [part]) for one in others for part in parts_of(space, one))
+    pool = different([table, *parts])[:_MOST_CHECKED]
     if len(pool) < 2:
         return 0.0
     try:
@@ -179,10 +179,10 @@ def apart(
     """
     coin = coin_of(space)
     assert coin is not None
-    pool, found = _distinct([part for table in (*tables, safe) for part in parts_of(space, table)]), list[np.ndarray]()
+    pool, found = different([part for table in (*tables, safe) for part in parts_of(space, table)]), list[np.ndarray]()
     for table in tables:
         own = parts_of(space, table)
-        found.append(_mixture(space, _distinct([*own, *pool])[: coin.tables]) if len(own) < 2 else table)
+        found.append(_mixture(space, different([*own, *pool])[: coin.tables]) if len(own) < 2 else table)
     return found
 
 
@@ -223,7 +223,7 @@ def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.n
         flow[:, cell[begin]] = chosen[:, begin]
         flow[:, cell[after]] = chances[:, after].sum(axis=-1)  # also at the start, where both are the same table
         found.append(np.stack([normalised(one, even) for one in flow]))
-    return _distinct(found)
+    return different(found)
 
 
 def occupancy_table(
@@ -234,14 +234,6 @@ def occupancy_table(
     flows = np.einsum("n,ntca->tca", shares, np.stack([space.visits(table)[..., None] * table for table in tables]))
     mean = np.einsum("n,ntca->tca", shares, np.stack(tables))
     return np.stack([normalised(flow, rows) for flow, rows in zip(flows, mean, strict=True)])
-
-
-def _distinct(tables: Sequence[np.ndarray]) -> list[np.ndarray]:
-    found = list[np.ndarray]()
-    for one in tables:
-        if not any(np.array_equal(one, other) for other in found):
-            found.append(one)
-    return found
 
 
 def _laws(

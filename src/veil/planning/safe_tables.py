@@ -37,6 +37,7 @@ from .objective import Objective
 from .parameters import MOST_STEPS, TableParameters
 from .plan import SHARE
 from .policy_class import Space, make_space
+from .ranking import unlike
 from .schedule import Schedule
 
 _SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at: a value costs little
@@ -118,9 +119,7 @@ def best_stationary_return(
     timed = greedy_table(problem, smallest=sign < 0) if finite else None
     with contextlib.suppress(OutOfTime):
         sharp = list[tuple[float, np.ndarray]]()
-        for table in _sharp_tables(problem, timed, sign):
-            if any(np.array_equal(table, other) for _, other in sharp):
-                continue
+        for table in unlike(_sharp_tables(problem, timed, sign), np.array_equal):
             sharp.append((climber.value_and_gradient(table[None])[0], table))
             if climber.best[0] >= enough:
                 return climber.best[0], climber.best[1][0]
