@@ -211,7 +211,7 @@ def _check_objective(space: Space, asked: Asked) -> None:
 class Term:
     """`sign · f`, with f a function of what an observer of a chain receives, in the forms that ways need.
 
-    **Attributes:** `measure`: f as a function of joint tables; `belief`: of an observer whose loss it is instead, which depends
+    **Attributes:** `measure`: f as a function of joint tables; `rule`: of an observer whose loss it is instead, which depends
     on the sequences of a tree; `drawn`: f on samples, None for the entropy of the posteriors; `unsampled`: the error where it
     has no such form; `closed`: a backend without sequences, such as a sum over times; `ends`: no table has less or more;
     `keeps_events`: whether sequences must not be merged.
@@ -220,7 +220,7 @@ class Term:
     sign: float
     space: Space
     measure: Measure = entropy_of_rows
-    belief: Belief | None = None
+    rule: Rule | None = None
     drawn: Drawn | None = None
     unsampled: VeilError | None = None
     closed: Backend | None = None
@@ -239,7 +239,7 @@ class Term:
 
     def on(self, tree: BatchTree | StringBatch) -> Backend:
         """The backend of a whole tree."""
-        measure = self.measure if self.belief is None else loss_measure(tree, self.space, self.belief)
+        measure = self.measure if self.rule is None else loss_measure(tree, self.space, self.rule)
         return on_tree(tree, measure, self.ends)
 
 
@@ -247,18 +247,19 @@ def _terms(space: Space, asked: Asked) -> tuple[Term, ...]:
     """What a channel hides as a sum of terms."""
     hidden, ends = space.hidden, hidden_ends(space)
     if asked.belief is not None:
-        rule = LossMeasure(Rule(space.problem, asked.belief))
-        return (Term(1.0, space, belief=asked.belief, drawn=rule),)
+        rule = Rule(space.problem, asked.belief)
+        return (Term(1.0, space, rule=rule, drawn=LossMeasure(rule)),)
     if asked.objective == "guess":
         words = "'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"
         return (Term(1.0, space, guess_of_rows, unsampled=InputError("objective", [words]), ends=(-1.0, 0.0)),)
+    is_leakage = asked.objective == "leakage"  # −I(Z;Y) = H(Z|Y) − H(Z)
     if hidden.path is None:
-        left, before = (Term(1.0, space, ends=ends),), Term(-1.0, space, closed=prior(space), ends=ends)
-    else:
-        both = _of_events(1.0, space, show_path(hidden), "path and observations together")
-        left = both, Term(-1.0, space, entropy_of_sequences, drawn=likelihood_measure, keeps_events=True)
-        before = _of_events(-1.0, space, show_path(hidden, alone=True), "the path alone")
-    return left if asked.objective == "entropy" else (*left, before)  # −I(Z;Y) = H(Z|Y) − H(Z)
+        before = [Term(-1.0, space, closed=prior(space), ends=ends)] if is_leakage else []
+        return Term(1.0, space, ends=ends), *before
+    both = _of_events(1.0, space, show_path(hidden), "path and observations together")
+    seen = Term(-1.0, space, entropy_of_sequences, drawn=likelihood_measure, keeps_events=True)
+    before = [_of_events(-1.0, space, show_path(hidden, alone=True), "the path alone")] if is_leakage else []
+    return both, seen, *before
 
 
 def _of_events(sign: float, space: Space, shown: Shown, what: str) -> Term:
@@ -298,14 +299,14 @@ def _on_sparse_rows(term: Term, asked: Asked) -> Backend | None:
     """All sequences on rows with sparse support, where it would take longer to count them."""
     space, most = term.space, asked.most_seconds(term.space)
     few = space.hidden.num_states <= (MANY_STATES if asked.evaluation == "auto" else COUNTED_STATES)
-    if few or space.hidden.written is not None or term.belief is not None or term.least_seconds > most:
+    if few or space.hidden.written is not None or term.rule is not None or term.least_seconds > most:
         return None
-    make = partial(Rows, term.measure)
-    tried = try_sparse(term.chain, _BY_WORK, make, most, gradient=True, keep_events=term.keeps_events)
+    given: dict[str, Any] = {"keep_events": term.keeps_events}
+    tried = try_sparse(term.chain, _BY_WORK, partial(Rows, term.measure), most, gradient=True, **given)
     if tried is None:
         return None
     words, seconds = f"{tried[1].num_sequences:,.0f}", sparse_seconds(tried[1])
-    return walked(space, make, seconds, words, keep_events=term.keeps_events, ends=term.ends)
+    return walked(space, term.measure, seconds, words, ends=term.ends, **given)
 
 
 def _on_all(term: Term, asked: Asked) -> Backend | None:
@@ -320,10 +321,10 @@ def _on_all(term: Term, asked: Asked) -> Backend | None:
     fits = not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= MOST_NUMBERS
     if fits and seconds <= most:
         return term.on(BatchTree(hidden, space.available, stationary=space.stationary))
-    if term.belief is not None:
+    if term.rule is not None:
         return None
     given: dict[str, Any] = {"keep_events": term.keeps_events, "ends": term.ends}
-    return walked(space, partial(Rows, term.measure), seconds, size.text(), size, **given)
+    return walked(space, term.measure, seconds, size.text(), size, **given)
 
 
 def _in_windows(term: Term, asked: Asked) -> Backend | None:

@@ -19,7 +19,7 @@ from ..engine.batch import BatchTree
 from ..engine.chain import Chain, with_clock
 from ..engine.each_time import AtTime, times_of
 from ..engine.event_entropy import UnifilarEntropy
-from ..engine.joint import DEFAULT_MEMORY, JointWalk, Objective, Walk
+from ..engine.joint import DEFAULT_MEMORY, JointWalk, Walk
 from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
 from ..engine.string_walk import StringBatch
@@ -28,7 +28,6 @@ from ..measure.bracket import end_gradient
 from ..measure.each_time import EachValue
 from ..measure.exact import Budget
 from ..measure.loss import Rule
-from ..problem.belief import Belief
 from .backend import ALL_AT_ONCE, LEAST_SECONDS, PER_ENTRY, UNBOUNDED, Draw, Ends, Estimate, Tables
 from .policy_class import Space, any_table
 
@@ -106,14 +105,14 @@ def _on_tree(
     return tree.evaluate(tables, measure, clock)
 
 
-def loss_measure(tree: BatchTree | StringBatch, space: Space, belief: Belief) -> Measure:
+def loss_measure(tree: BatchTree | StringBatch, space: Space, rule: Rule) -> Measure:
     """The loss of an observer who may be wrong: a fixed cost `c(z,y) = −log2 q(z|y)` for each pair of secret and observations.
 
     The observer's rule q does not depend on the policy that acts, so `E[c] = Σ P(z,y) c(z,y)` is linear in the joint table.
 
     **Raises:** `InputError` if the observer rules out what some policy brings about, so that the loss has no largest value.
     """
-    costs = Rule(space.problem, belief).costs_bits(tree.events())
+    costs = rule.costs_bits(tree.events())
     possible = _possible(tree, any_table(space))
     if np.isinf(costs[possible]).any():
         raise ruled_out()
@@ -171,7 +170,7 @@ def one_by_one(
 
 def walked(
     space: Space,
-    make: Callable[[], Objective],
+    measure: Measure,
     seconds: float,
     sequences: str,
     size: TreeSize | None = None,
@@ -179,10 +178,10 @@ def walked(
     keep_events: bool = False,
     ends: Ends = UNBOUNDED,
 ) -> Exact:
-    """A walk over all sequences.
+    """A walk over all sequences, one table after the other.
 
-    **Arguments:** `make`: what adds up the bits of one table; `sequences`: their number, in
-    words; `size`: of the tree, where it was counted: dense messages then, else rows with sparse support.
+    **Arguments:** `sequences`: their number, in words; `size`: of the tree, if it was counted: dense messages then, else rows
+    with sparse support.
     """
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
@@ -190,10 +189,10 @@ def walked(
             walk: Walk = SparseWalk(chain, clock=clock, keep_events=keep_events)
         else:
             walk = JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
-        objective = make()
-        gradient = walk.run(objective, gradient=True)
+        rows = Rows(measure)
+        gradient = walk.run(rows, gradient=True)
         assert gradient is not None
-        return objective.bits, gradient  # pyright: ignore[reportAttributeAccessIssue]
+        return rows.bits, gradient
 
     return Exact(one_by_one(space, bits), f"all {sequences} possible sequences", seconds, ends)
 
