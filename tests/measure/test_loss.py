@@ -13,7 +13,7 @@ from tests.seeds import in_blocks
 from veil.formats.scenario.load import load, read_scenario
 from veil.formats.scenario.toml import to_toml
 from veil.measure.loss import loss
-from veil.planning.channels import exact_loss
+from veil.planning.channels import Asked, make_backend
 from veil.planning.policy_class import make_space
 from veil.problem.fingerprint import fingerprint
 
@@ -66,7 +66,7 @@ def test_the_search_evaluates_the_same_loss_and_its_gradient(memory: str) -> Non
             problem = problem.replace(secret=veil.InitialState())
         space = make_space(problem, memory)
         belief = veil.Belief(other, doubt=0.1)
-        backend = exact_loss(space, belief)
+        backend = make_backend(space, Asked(evaluation="exact", belief=belief))
         rng = np.random.default_rng(seed)
         table = distributions(rng, *space.shape)
         direction = distributions(rng, *space.shape) - table

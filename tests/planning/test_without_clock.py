@@ -11,7 +11,7 @@ from tests.seeds import looped
 from veil.common.clock import UNLIMITED
 from veil.engine.kernel import DenseKernel, SparseKernel
 from veil.planning.backend import Draw
-from veil.planning.channels import Asked, exact_loss, make_backend, make_sampled
+from veil.planning.channels import Asked, make_backend
 from veil.planning.policy_class import Space, make_space
 from veil.proof.backward import rule_bound
 from veil.proof.checked_problem import CheckedProblem
@@ -75,7 +75,7 @@ def test_samples_give_unbiased_values_and_gradients():
     table = random_tables(dense, np.random.default_rng(1), 1)[0]
     exact = make_backend(dense, Asked("entropy", "exact"))(table[None], UNLIMITED)
     for space in (dense, sparse):
-        backend = make_sampled(space, Asked(), "asked for")
+        backend = make_backend(space, Asked(evaluation="sampled"))
         drawn = [backend(table[None], UNLIMITED, Draw(400, seed)) for seed in range(30)]
         check_mean(np.array([one.values[0] for one in drawn]), exact.values[0])
         check_mean(np.stack([along(one.gradient[0]) for one in drawn]), along(exact.gradient[0]))
@@ -145,7 +145,9 @@ def test_an_observer_who_may_be_wrong():
     problem = plain.replace(pairs=[veil.Pair("fool", belief=belief, min=0.2)])
     space = make_space(problem, "markov")
     table = random_tables(space, np.random.default_rng(2), 1)
-    values = exact_loss(make_space(plain, "markov"), belief)(table, UNLIMITED).values
+    values = make_backend(make_space(plain, "markov"), Asked(evaluation="exact", belief=belief))(
+        table, UNLIMITED
+    ).values
     policy = space.policy(table[0])
     assert values[0] == pytest.approx(veil.pair_values(problem, policy)[0].bits, abs=1e-12)
     assert veil.solve(problem, **QUICK).pairs[0].met

@@ -19,11 +19,12 @@ from ..policy.memory import memory_document
 from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
-from .closing import CLOSING_SECONDS, Bits, best_on_samples, closing_bits, meets_linear, seconds_of_policy
+from .closing import CLOSING_SECONDS, Bits, closing_seconds, measured, seconds_of_policy
 from .iteration import Iteration, S, SearchState
 from .mixing import mixture_gain
 from .objective import Objective, start_points
 from .options import SolveOptions
+from .parameters import ROUNDED
 from .plan import SHARE
 from .policy_class import Space, make_space
 from .ranking import basins
@@ -35,7 +36,6 @@ from .values import Values
 # Of a time limit this many times what one return takes is kept for the answer, but no more than half of what is left: to
 # estimate and check it (measured: 13 returns), and to make the last table feasible.
 _RETURNS_OF_ANSWER = 18
-_SOLVED = float(np.finfo(float).eps ** 0.5)  # relative distance from the least gain, at which it is known
 
 
 def make_answer(
@@ -55,7 +55,7 @@ def make_answer(
     """
     closing = _closing_clock(status, clock)
     table, _, gap, multiplier = _chosen(objective, method, state, closing)
-    hidden, table = closing_bits(objective, table, options, closing)
+    hidden, table = _better_of_start(objective, table, options, closing)
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
@@ -128,9 +128,7 @@ def as_solution(
 
 def _basins(objective: Objective, state: SearchState) -> tuple[float, ...]:
     """Bits of the different places where the starts ended; none where more than bits of one channel are maximised."""
-    if objective.has_terms or objective.channels.least or not objective.weight:
-        return ()
-    return tuple(objective.weight * one for one in basins(state.ends))
+    return tuple(objective.weight * one for one in basins(state.ends)) if objective.is_of_bits else ()
 
 
 def best_candidate(
@@ -142,13 +140,46 @@ def best_candidate(
     """
     table, values, _, _ = _chosen(objective, method, state, closing)
     if objective.is_sampled and options.start is not None:
-        found, table = best_on_samples(objective, table, options, max(closing.left, 0.5 * CLOSING_SECONDS))
+        found, table = _better_of_start(objective, table, options, closing)
         charged = found.own.prior_bits if options.objective == "leakage" else 0.0
         return table, found.own.bits - charged, expected_return(objective.space.problem, objective.space.policy(table))
     bits = float(values.bits[0])
-    if np.isnan(bits) and objective.min_opacity is None and not objective.has_terms and not objective.channels.least:
-        bits = objective.weight * state.best_score
+    bits = objective.weight * state.best_score if np.isnan(bits) and objective.is_of_bits else bits
     return table, bits, float(values.returns[0])
+
+
+def _start(objective: Objective, options: SolveOptions) -> list[Float[np.ndarray, "T C A"]]:
+    """The policy that the search began from, if it meets all constraints but those on bits."""
+    if options.start is None or objective.min_opacity is not None:
+        return []
+    begun = objective.space.table_of(options.start)
+    return [begun] if np.all(objective.sums(begun[None], gradient=False).slack >= 0) else []
+
+
+def _better_of_start(
+    objective: Objective, table: Float[np.ndarray, "T C A"], options: SolveOptions, closing: Clock
+) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
+    """What an answer hides, and the answer: on samples the better one of it and the policy that the search began from."""
+    tables, seconds = [table], closing_seconds(objective.space, closing)
+    if objective.is_sampled:
+        tables += [one for one in _start(objective, options) if np.any(one != table)]
+    found = [measured(objective, one, options, seconds / len(tables)) for one in tables]
+    if len(tables) == 1:
+        return found[0], table
+    merits = [_merit(objective, bits, one, options) for bits, one in zip(found, tables, strict=True)]
+    best = merits.index(max(merits))
+    return found[best], tables[best]
+
+
+def _merit(objective: Objective, found: Bits, table: np.ndarray, options: SolveOptions) -> tuple[bool, float]:
+    """By which answers are compared: whether every bound on pairs is met, then what is maximised, of bits and the objective."""
+    earned = float(objective.sums(table[None], gradient=False).score[0]) * objective.score_unit
+    columns = [found.own.bits, *(one.bits for one in found.pairs)]
+    hidden = columns[0] - (found.own.prior_bits if options.objective == "leakage" else 0.0)
+    if objective.channels.least:
+        hidden = min(columns[one.column] for one in objective.channels.least)
+    terms = sum(factor * columns[place] for factor, place in objective.channels.terms)
+    return all(one.met for one in found.pairs), objective.weight * hidden + earned + terms
 
 
 def in_class(space: Space, solution: Solution) -> Solution:
@@ -241,7 +272,7 @@ def _first_order(
     least, planes = (np.inf, multiplier), list[np.ndarray]()
     is_weight = np.arange(1 + len(slack)) < num_least  # which sum to one
     one_sum = {"A_eq": is_weight[None], "b_eq": [1.0]} if num_least else {}
-    bounds = [*((0, most) for most in np.where(is_weight[:-1], 1.0, 4 * multiplier + 4)), (None, None)]
+    bounds = [*((0, most) for most in np.where(is_weight[:-1], 1.0, 2 * (multiplier + 1))), (None, None)]
     price = multiplier
     while True:
         below = plane(price)
@@ -258,7 +289,7 @@ def _first_order(
             bounds=bounds,
             **one_sum,
         )
-        if not found.success or found.fun >= least[0] - _SOLVED * max(1.0, abs(least[0])):
+        if not found.success or found.fun >= least[0] - ROUNDED * max(1.0, abs(least[0])):
             return least
         price = found.x[:-1]
 
@@ -275,7 +306,7 @@ def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock
 
 def _closing_clock(status: Status, clock: Clock) -> Clock:
     """The time that the answer may take: nobody waits long for a search that was stopped."""
-    return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else max(clock.left, 0.5 * CLOSING_SECONDS))
+    return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else max(clock.left, CLOSING_SECONDS / 2))
 
 
 def _candidates(objective: Objective, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
@@ -295,10 +326,8 @@ def _candidates(objective: Objective, method: Iteration[S], state: S, closing: C
 def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
     """The policy to begin from, or that of largest return: not enough, or all that there was time for."""
     space = objective.space
-    if options.start is not None and objective.min_opacity is None:
-        begun = space.table_of(options.start)
-        safe = begun if meets_linear(objective, begun) else safe
-    hidden, safe = closing_bits(objective, safe, options, _closing_clock(status, clock))
+    safe = next(iter(_start(objective, options)), safe)
+    hidden = measured(objective, safe, options, closing_seconds(space, _closing_clock(status, clock)))
     status = Status.NOT_SEARCHED if status is Status.TIME_LIMIT else status
     return as_solution(objective, safe, hidden, status, options, clock)
 

@@ -1,15 +1,18 @@
 """How a search evaluates the channels of a problem: exactly where that is forecast to be fast enough, else on samples.
 
-Every choice has a reason in words, which the plan of a search tells.
+What a channel hides is a signed sum of terms, functions of what an observer receives: `H(Z|Y)`; of a whole path
+`H(R,Y) − H(Y)`; less `H(Z)` for the leakage. `WAYS` lists the ways to evaluate a term, for each kind of evaluation those to be
+tried first before the others: each is a function that offers a backend with a forecast of its cost, or None where it cannot
+serve. To add one, write the function and name it there. Every choice has a reason in words, which the plan of a search tells.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
-from ..common.errors import InputError, TooLargeError
+from ..common.errors import InputError, TooLargeError, VeilError
 from ..common.workers import ALONE, Team
 from ..engine.backends.column_steps import reachable_sets
 from ..engine.batch import BatchTree
@@ -20,27 +23,27 @@ from ..engine.size import TreeSize, tree_size
 from ..engine.string_walk import StringBatch
 from ..measure.exact import COUNTED_STATES, EXACT_SECONDS, Budget, sparse_seconds, try_sparse
 from ..measure.loss import Rule
-from ..measure.trajectory import SequenceEntropy
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
-from .backend import PER_ENTRY, Backend, Draw, Sum, samples_of
+from .backend import PER_ENTRY, UNBOUNDED, Backend, Draw, Ends, Sum, samples_of
 from .exact_bits import (
     MOST_NUMBERS,
     Measure,
-    OverTimes,
     Rows,
-    Tree,
     each_time,
     entropy_of_rows,
     entropy_of_sequences,
     guess_of_rows,
     hidden_ends,
     loss_measure,
+    on_tree,
+    over_times,
     prior,
     walked,
     windowed,
 )
+from .layers import Measure as Drawn
 from .objective import SUMMED_BITS, Channels, Wanted
 from .options import Evaluation, SolveOptions
 from .options import Objective as Goal
@@ -51,10 +54,11 @@ from .sampled_bits import LossMeasure, Sampled, likelihood_measure
 # `EXACT_SECONDS` together, or the time limit where that is shorter; else it samples.
 _EXACT_GRADIENTS = 1000
 # Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
-# is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit.
+# is tried first, and the count, as that of paths, is given up after so many seconds of work, or this share of a time limit: by
+# judgement.
 MANY_STATES, COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
-ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
-_ONLY_SECONDS = 30.0  # of one where there is no other way: of a whole path, a best guess, or the loss of a belief
+ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one (`schedule`)
+_ONLY_SECONDS = 30.0  # of one where there is no other way, of a path, a best guess, or a loss: by judgement
 
 _TOGETHER = "the sequences of one of the pairs are too many to enumerate"
 
@@ -64,7 +68,7 @@ _BY_WORK = Budget(time_limit=math.inf)  # what is tried is limited by counted wo
 
 @dataclass(frozen=True)
 class Asked:
-    """What decides how a channel is evaluated."""
+    """What decides how a channel is evaluated; with a `belief` it is its loss."""
 
     objective: Goal = "entropy"
     evaluation: Evaluation = "auto"
@@ -72,6 +76,7 @@ class Asked:
     time_limit: float | None = None
     team: Team = ALONE
     why: str = "asked for"  # where samples are
+    belief: Belief | None = None
 
     @property
     def limit(self) -> float:
@@ -80,14 +85,16 @@ class Asked:
 
     def most_seconds(self, space: Space) -> float:
         """The forecast seconds of one exact gradient up to which it is taken."""
-        if self.evaluation == "auto" and self.objective != "guess":  # for which there is no other way
+        is_auto = self.evaluation == "auto"
+        if is_auto and self.objective != "guess" and self.belief is None:
             return max(ALWAYS_EXACT_SECONDS, min(EXACT_SECONDS, self.limit) / _EXACT_GRADIENTS)
-        return _ONLY_SECONDS if self.evaluation == "auto" or space.hidden.path is not None else EXACT_SECONDS
+        return _ONLY_SECONDS if is_auto or space.hidden.path is not None else EXACT_SECONDS
 
     def count_seconds(self, space: Space) -> float:
         """The work, in forecast seconds, in which sequences are counted where samples can serve instead."""
-        quick = space.hidden.num_states <= MANY_STATES and space.hidden.path is None
-        if quick or (space.hidden.path is not None and self.evaluation == "exact"):
+        is_path = space.hidden.path is not None
+        quick = space.hidden.num_states <= MANY_STATES and not is_path
+        if quick or (self.evaluation == "exact" and (is_path or self.belief is not None)):
             return math.inf
         return min(COUNT_SECONDS, _COUNT_SHARE * self.limit)
 
@@ -99,12 +106,6 @@ def make_channels(space: Space, options: SolveOptions, time_limit: float | None,
     `TooLargeError` where exact values were asked for and would take minutes a gradient.
     """
     problem = space.problem
-    if options.min_opacity is not None and (options.goal != "opaque" or options.objective != "entropy"):
-        raise InputError(
-            "min_opacity", ["it constrains the entropy from below: use goal='opaque' and objective='entropy'"]
-        )
-    draw = Draw(options.sequences, options.seed)
-    asked = Asked(options.objective, options.evaluation, draw, time_limit, team)
     columns = {OWN: 0} | {one.name: 1 + number for number, one in enumerate(problem.pairs)}
     hidden = hidden_names(problem.pairs, options.hide)
     least = () if hidden == (OWN,) else tuple(Wanted(columns[name], 1.0, 0.0) for name in hidden)
@@ -116,43 +117,39 @@ def make_channels(space: Space, options: SolveOptions, time_limit: float | None,
     )
     terms = tuple((factor, columns[name]) for factor, name in hidden_terms(problem, options.task))
     used = {one.column for one in (*least, *bounds)} | {column for _, column in terms}
-    if least or bounds or terms:
-        _check(bool(least), options)
+    _check(options, has_pairs=bool(least or bounds or terms), is_least=bool(least))
+    draw = Draw(options.sequences, options.seed)
+    asked = Asked(options.objective, options.evaluation, draw, time_limit, team)
     own, pairs = make_backend(space, asked), [pair if columns[pair.name] in used else None for pair in problem.pairs]
-    found = None if samples_of(own) else _backends(space, pairs, asked)
-    if found is None or any(one is not None and samples_of(one) for one in found):
-        asked = replace(asked, evaluation="sampled", why=_TOGETHER)
-        own = own if samples_of(own) else make_backend(space, asked)
-        found = _backends(space, pairs, asked)
-    assert found is not None
+    sampled = replace(asked, evaluation="sampled", why=_TOGETHER)
+    found = _backends(space, pairs, sampled if samples_of(own) else asked)
+    if not samples_of(own) and any(one is not None and samples_of(one) for one in found):
+        own, found = make_backend(space, sampled), _backends(space, pairs, sampled)
     return Channels((own, *found), bounds, terms, least)
 
 
-def _check(is_least: bool, options: SolveOptions) -> None:
-    if options.objective != "entropy" or (is_least and options.goal != "opaque"):
-        raise InputError(
-            "pairs", ["pairs are about the entropy H(Z|Y): use objective='entropy', and with hide goal='opaque'"]
-        )
-    if is_least and options.min_opacity is not None:
-        raise InputError(
-            "hide", ["min_opacity keeps the bits of the problem's own pair, and hide maximises others: use one"]
-        )
-    if options.evaluation == "bracket":
+def _check(options: SolveOptions, *, has_pairs: bool, is_least: bool) -> None:
+    is_plain, kept = options.objective == "entropy", options.min_opacity is not None
+    if kept and not (is_plain and options.goal == "opaque"):
+        words = "it constrains the entropy from below: use goal='opaque' and objective='entropy'"
+        raise InputError("min_opacity", [words])
+    if has_pairs and not (is_plain and (options.goal == "opaque" or not is_least)):
+        words = "pairs are about the entropy H(Z|Y): use objective='entropy', and with hide goal='opaque'"
+        raise InputError("pairs", [words])
+    if is_least and kept:
+        words = "min_opacity keeps the bits of the problem's own pair, and hide maximises others: use one"
+        raise InputError("hide", [words])
+    if has_pairs and options.evaluation == "bracket":
         raise InputError("evaluation", ["'bracket' is not available with pairs: use 'exact' or 'sampled'"])
 
 
-def _backends(space: Space, pairs: Sequence[Pair | None], asked: Asked) -> list[Backend | None] | None:
-    """How each of some pairs is evaluated; None where one of them has too many sequences for exact values.
-
-    **Raises:** `TooLargeError` where it has, and exact values were asked for.
-    """
+def _backends(space: Space, pairs: Sequence[Pair | None], asked: Asked) -> list[Backend | None]:
+    """How each of some pairs is evaluated. **Raises:** `TooLargeError`, which names the pair."""
     found = list[Backend | None]()
     for pair in pairs:
         try:
             found.append(None if pair is None else pair_backend(space, pair, asked))
         except TooLargeError as error:
-            if asked.evaluation == "auto":
-                return None
             assert pair is not None
             raise TooLargeError(f"pair {pair.name!r}: {error}") from error
     return found
@@ -160,12 +157,7 @@ def _backends(space: Space, pairs: Sequence[Pair | None], asked: Asked) -> list[
 
 def pair_backend(space: Space, pair: Pair, asked: Asked) -> Backend:
     """How one pair of a problem is evaluated, by the policies of a class."""
-    alone = make_space(space.problem.only(pair.name), space.memory)
-    if pair.belief is None:
-        return make_backend(alone, asked)
-    if asked.evaluation == "sampled":
-        return Sampled(alone, asked.draw, asked.why, LossMeasure(Rule(alone.problem, pair.belief)), asked.team)
-    return exact_loss(alone, pair.belief)
+    return make_backend(make_space(space.problem.only(pair.name), space.memory), replace(asked, belief=pair.belief))
 
 
 def make_backend(space: Space, asked: Asked) -> Backend:
@@ -174,30 +166,28 @@ def make_backend(space: Space, asked: Asked) -> Backend:
     **Raises:** see `make_channels`.
     """
     _check_objective(space, asked)
-    if asked.objective == "leakage":  # −I(Z;Y) = H(Z|Y) − H(Z)
-        left = make_backend(space, replace(asked, objective="entropy"))
-        before, (least, most) = _before(space, asked), left.ends
-        return Sum([(1.0, left), (-1.0, before)], left.reason, (least - most, 0.0))
-    if asked.evaluation == "sampled":
-        return make_sampled(space, asked, asked.why)
-    if asked.evaluation == "bracket":
-        return windowed(space, EXACT_SECONDS / _EXACT_GRADIENTS)
-    found, most = _exact(space, asked), asked.most_seconds(space)
-    seconds = math.inf if found is None else found.cost_seconds
-    if found is not None and seconds <= most:
-        return found
-    cost = "they are too many to enumerate"
-    if math.isfinite(seconds):
-        cost = f"an exact gradient is forecast to take {seconds:.2g} s"
-    if asked.evaluation == "exact":
-        raise TooLargeError(
-            f"{cost}, and exact gradients of up to {most:g} s are taken: shorten the horizon, use evaluation='sampled', or"
-            " evaluation='bracket' for a secret that is no whole path"
-        )
-    try:
-        return make_sampled(space, asked, f"{cost}, and exact ascent is used up to {most:.2g} s")
-    except TooLargeError:  # a path that cannot be sampled either
-        return make_backend(space, replace(asked, evaluation="exact"))
+    terms, why = _terms(space, asked), asked.why
+    if asked.evaluation in ("auto", "exact"):
+        found, most = _offered("exact", terms, asked), asked.most_seconds(space)
+        if found is not None and found.cost_seconds <= most:
+            return found
+        cost = "they are too many to enumerate"
+        if found is not None and math.isfinite(found.cost_seconds):
+            cost = f"an exact gradient is forecast to take {found.cost_seconds:.2g} s"
+        if asked.evaluation == "exact":
+            raise TooLargeError(
+                f"{cost}, and exact gradients of up to {most:g} s are taken: shorten the horizon, use evaluation='sampled',"
+                " or evaluation='bracket' for a secret that is no whole path"
+            )
+        why = f"{cost}, and exact ascent is used up to {most:.2g} s"
+    kind = "sampled" if asked.evaluation == "auto" else asked.evaluation
+    for error in (term.unsampled for term in terms if kind == "sampled" and term.unsampled is not None):
+        if asked.evaluation == "auto" and isinstance(error, TooLargeError):
+            return make_backend(space, replace(asked, evaluation="exact"))
+        raise error
+    found = _offered(kind, terms, replace(asked, why=why))
+    assert found is not None
+    return found
 
 
 def _check_objective(space: Space, asked: Asked) -> None:
@@ -214,152 +204,185 @@ def _check_objective(space: Space, asked: Asked) -> None:
         raise InputError("evaluation", [words])
 
 
-def _exact(space: Space, asked: Asked) -> Backend | None:
-    """The evaluation on all sequences, with a forecast of its cost; None where there are too many to tell it."""
-    hidden = space.hidden
-    if hidden.path is not None:
-        return _exact_path(space, asked)
-    if hidden.each is not None:
-        return each_time(space, _seconds_of_times(space) if asked.evaluation == "auto" else 0.0)
-    measure = guess_of_rows if asked.objective == "guess" else entropy_of_rows
-    return _on_all(space, asked, Fed(partial(Rows, measure), measure))
+# What is evaluated.
 
 
-class Fed(NamedTuple):
-    """What all sequences are fed to: one table after the other, or many side by side."""
+@dataclass(frozen=True, eq=False)
+class Term:
+    """`sign · f`, with f a function of what an observer of a chain receives, in the forms that ways need.
 
-    one: Callable[[], Any]
-    many: Measure
+    **Attributes:** `measure`: f as a function of joint tables; `rule`: of an observer whose loss it is instead, which depends
+    on the sequences of a tree; `drawn`: f on samples, None for the entropy of the posteriors; `unsampled`: the error where it
+    has no such form; `closed`: a backend without sequences, such as a sum over times; `ends`: no table has less or more;
+    `keeps_events`: whether sequences must not be merged.
+    """
+
+    sign: float
+    space: Space
+    measure: Measure = entropy_of_rows
+    rule: Rule | None = None
+    drawn: Drawn | None = None
+    unsampled: VeilError | None = None
+    closed: Backend | None = None
+    ends: Ends = UNBOUNDED
     keeps_events: bool = False
 
+    @cached_property
+    def chain(self) -> Chain:
+        """The chain under a table with no symmetry, on which sequences are counted."""
+        return self.space.chain(any_table(self.space))
 
-def _on_all(space: Space, asked: Asked, fed: Fed) -> Backend | None:
-    """A function of all sequences by the cheapest way; see `_exact`."""
-    hidden, most = space.hidden, asked.most_seconds(space)
-    ends = (-1.0, 0.0) if asked.objective == "guess" else hidden_ends(space)
-    if hidden.written is not None:
-        strings = all_strings(space, min(EXACT_SECONDS if asked.evaluation == "exact" else COUNT_SECONDS, asked.limit))
-        return None if strings is None else Tree(strings, fed.many, ends)
-    if PER_ENTRY * sum(len(one) for one in reachable_sets(hidden)) > most:  # every reachable state is in some sequence
+    @cached_property
+    def least_seconds(self) -> float:
+        """The least that a pass over all sequences takes: every reachable state is in some of them."""
+        return PER_ENTRY * sum(len(one) for one in reachable_sets(self.space.hidden))
+
+    def on(self, tree: BatchTree | StringBatch) -> Backend:
+        """The backend of a whole tree."""
+        measure = self.measure if self.rule is None else loss_measure(tree, self.space, self.rule)
+        return on_tree(tree, measure, self.ends)
+
+
+def _terms(space: Space, asked: Asked) -> tuple[Term, ...]:
+    """What a channel hides as a sum of terms."""
+    hidden, ends = space.hidden, hidden_ends(space)
+    if asked.belief is not None:
+        rule = Rule(space.problem, asked.belief)
+        return (Term(1.0, space, rule=rule, drawn=LossMeasure(rule)),)
+    if asked.objective == "guess":
+        words = "'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"
+        return (Term(1.0, space, guess_of_rows, unsampled=InputError("objective", [words]), ends=(-1.0, 0.0)),)
+    is_leakage = asked.objective == "leakage"  # −I(Z;Y) = H(Z|Y) − H(Z)
+    if hidden.path is None:
+        before = [Term(-1.0, space, closed=prior(space), ends=ends)] if is_leakage else []
+        return Term(1.0, space, ends=ends), *before
+    both = _of_events(1.0, space, show_path(hidden), "path and observations together")
+    seen = Term(-1.0, space, entropy_of_sequences, drawn=likelihood_measure, keeps_events=True)
+    before = [_of_events(-1.0, space, show_path(hidden, alone=True), "the path alone")] if is_leakage else []
+    return both, seen, *before
+
+
+def _of_events(sign: float, space: Space, shown: Shown, what: str) -> Term:
+    """The entropy of the events of an observer who is shown the path."""
+    if shown.entropy is not None:
+        return Term(sign, space, closed=over_times(space, shown.entropy))
+    words = f"a whole path is searched on samples where {what} tell the hidden state, and here they do not"
+    error = TooLargeError(f"{words}: shorten the horizon, or make the whole state the path")
+    space = replace(space, hidden=shown.hidden)
+    return Term(sign, space, entropy_of_sequences, unsampled=error, keeps_events=True)
+
+
+# The ways to evaluate a term.
+
+
+def _closed(term: Term, asked: Asked) -> Backend | None:
+    """Without sequences."""
+    return term.closed
+
+
+def _until_each_time(term: Term, asked: Asked) -> Backend | None:
+    """All sequences until each time that counts."""
+    if term.space.hidden.each is None:
         return None
-    chain = space.chain(any_table(space))
-    if hidden.num_states > (MANY_STATES if asked.evaluation == "auto" else COUNTED_STATES):
-        tried = try_sparse(chain, _BY_WORK, fed.one, most, gradient=True, keep_events=fed.keeps_events)
-        if tried is not None:
-            words, seconds = f"{tried[1].num_sequences:,.0f}", sparse_seconds(tried[1])
-            return walked(space, fed.one, seconds, words, keep_events=fed.keeps_events, ends=ends)
-    size = None if hidden.num_states > COUNTED_STATES else _counted(space, chain, asked)
+    return each_time(term.space, _seconds_of_times(term.chain) if asked.evaluation == "auto" else 0.0)
+
+
+def _on_strings(term: Term, asked: Asked) -> Backend | None:
+    """All strings of an observer without a clock."""
+    if term.space.hidden.written is None:
+        return None
+    strings = all_strings(term.space, min(max(COUNT_SECONDS, asked.most_seconds(term.space)), asked.limit))
+    return None if strings is None else term.on(strings)
+
+
+def _on_sparse_rows(term: Term, asked: Asked) -> Backend | None:
+    """All sequences on rows with sparse support, where it would take longer to count them."""
+    space, most = term.space, asked.most_seconds(term.space)
+    few = space.hidden.num_states <= (MANY_STATES if asked.evaluation == "auto" else COUNTED_STATES)
+    if few or space.hidden.written is not None or term.rule is not None or term.least_seconds > most:
+        return None
+    given: dict[str, Any] = {"keep_events": term.keeps_events}
+    tried = try_sparse(term.chain, _BY_WORK, partial(Rows, term.measure), most, gradient=True, **given)
+    if tried is None:
+        return None
+    words, seconds = f"{tried[1].num_sequences:,.0f}", sparse_seconds(tried[1])
+    return walked(space, term.measure, seconds, words, ends=term.ends, **given)
+
+
+def _on_all(term: Term, asked: Asked) -> Backend | None:
+    """All sequences for many tables side by side, or one table after the other where they are too many for that."""
+    space, hidden, most = term.space, term.space.hidden, asked.most_seconds(term.space)
+    if hidden.written is not None or hidden.num_states > COUNTED_STATES or term.least_seconds > most:
+        return None
+    size = _counted(term.chain, asked.count_seconds(space))
     if size is None or not size.exact:
         return None
-    seconds = size.seconds(chain, gradient=True)
+    seconds = size.seconds(term.chain, gradient=True)
     fits = not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= MOST_NUMBERS
     if fits and seconds <= most:
-        return Tree(BatchTree(hidden, space.available, stationary=space.stationary), fed.many, ends)
-    return walked(space, fed.one, seconds, size.text(), size, ends=ends)
+        return term.on(BatchTree(hidden, space.available, stationary=space.stationary))
+    if term.rule is not None:
+        return None
+    given: dict[str, Any] = {"keep_events": term.keeps_events, "ends": term.ends}
+    return walked(space, term.measure, seconds, size.text(), size, **given)
 
 
-def _seconds_of_times(space: Space) -> float:
+def _in_windows(term: Term, asked: Asked) -> Backend | None:
+    """The lower end of a bracket."""
+    return windowed(term.space, EXACT_SECONDS / _EXACT_GRADIENTS)
+
+
+def _on_samples(term: Term, asked: Asked) -> Backend | None:
+    """Drawn sequences."""
+    return Sampled(term.space, asked.draw, asked.why, term.drawn, asked.team)
+
+
+WAYS: dict[str, tuple[Callable[[Term, Asked], Backend | None], ...]] = {
+    "exact": (_closed, _until_each_time, _on_strings, _on_sparse_rows, _on_all),
+    "bracket": (_in_windows,),
+    "sampled": (_closed, _on_samples),
+}
+"""The ways of each kind of evaluation, in the order in which they are tried."""
+
+
+def _offered(kind: str, terms: Sequence[Term], asked: Asked) -> Backend | None:
+    """The backend of a sum of terms, each by the first way that can serve; None where one of them has none."""
+    offers = list[tuple[float, Backend]]()
+    for term in terms:
+        offer = next(filter(None, (way(term, asked) for way in WAYS[kind])), None)
+        if offer is None:
+            return None
+        offers.append((term.sign, offer))
+    first = offers[0][1]
+    if len(offers) == 1:
+        return first
+    is_path = terms[1].space.hidden.path is not None
+    reason = "entropies of all possible sequences, with and without the path" if is_path else first.reason
+    reason = next((one.reason for _, one in offers if samples_of(one)), reason)
+    # The most bits of all paths are far above what policies reach.
+    return Sum(offers, reason, (first.ends[0] - first.ends[1], 0.0) if asked.objective == "leakage" else UNBOUNDED)
+
+
+def _seconds_of_times(chain: Chain) -> float:
     """The forecast of a gradient on all sequences until each time; infinite where they are too many to count."""
-    chain, total, left = space.chain(any_table(space)), 0.0, COUNT_SECONDS
+    total, left = 0.0, COUNT_SECONDS
     if chain.written is not None:
         return 0.0
     if chain.hidden.num_states > COUNTED_STATES:
         return math.inf
-    try:
-        for one in times_of(chain):
-            size = tree_size(one.chain, most_seconds=left)
-            left -= size.counting_seconds
-            total += size.seconds(one.chain, gradient=True) if size.exact else math.inf
-    except TooLargeError:
-        return math.inf
+    for one in times_of(chain):
+        size = _counted(one.chain, left)
+        if size is None or not size.exact:
+            return math.inf
+        left -= size.counting_seconds
+        total += size.seconds(one.chain, gradient=True)
     return total
 
 
-def make_sampled(space: Space, asked: Asked, why: str) -> Backend:
-    """The sampled evaluation of a problem's secret.
-
-    **Raises:** `TooLargeError` where path and observations do not tell the hidden state, so that there is no sum over times.
-    """
-    _check_objective(space, asked)
-    if asked.objective == "guess":
-        raise InputError(
-            "objective",
-            ["'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"],
-        )
-    if space.hidden.path is None:
-        return Sampled(space, asked.draw, why, team=asked.team)
-    seen = Sampled(space, asked.draw, why, likelihood_measure, asked.team)
-    # The most bits of all paths are far above what policies reach.
-    return Sum([(1.0, _over_times(space, alone=False)), (-1.0, seen)], seen.reason)
-
-
-def _before(space: Space, asked: Asked) -> Backend:
-    """The entropy of the secret before anything is observed."""
-    if space.hidden.path is None:
-        return prior(space)
-    alone = show_path(space.hidden, alone=True)
-    exact = asked.evaluation != "sampled" and _of_events(space, alone, replace(asked, objective="entropy"))
-    return exact or _over_times(space, alone=True)
-
-
-def _over_times(space: Space, *, alone: bool) -> OverTimes:
-    found = show_path(space.hidden, alone=alone).entropy
-    if found is None:
-        what = "the path alone" if alone else "path and observations together"
-        raise TooLargeError(
-            f"a whole path is searched on samples where {what} tell the hidden state, and here they do not: shorten the"
-            " horizon, or make the whole state the path"
-        )
-    return OverTimes(space, found)
-
-
-def _exact_path(space: Space, asked: Asked) -> Backend | None:
-    """`H(R|Y) = H(R,Y) − H(Y)` of a whole path: entropies of event sequences."""
-    both, seen = (_of_events(space, shown, asked) for shown in (show_path(space.hidden), None))
-    if both is None or seen is None:
-        return None
-    return Sum([(1.0, both), (-1.0, seen)], "entropies of all possible sequences, with and without the path")
-
-
-def _of_events(space: Space, shown: Shown | None, asked: Asked) -> Backend | None:
-    """The entropy of the events of a chain, or of one whose observer is shown the path."""
-    if shown is not None and shown.entropy is not None:
-        return OverTimes(space, shown.entropy)
-    space = space if shown is None else replace(space, hidden=shown.hidden)
-    return _on_all(space, asked, Fed(SequenceEntropy, entropy_of_sequences, keeps_events=True))
-
-
-def exact_loss(space: Space, belief: Belief) -> Tree:
-    """The loss of an observer who may be wrong, on all sequences.
-
-    **Raises:** `InputError` if the observer rules out what some policy brings about; `TooLargeError`.
-    """
-    tree = _whole_tree(space)
-    return Tree(tree, loss_measure(tree, space, belief))
-
-
-def _whole_tree(space: Space) -> BatchTree | StringBatch:
-    """All sequences, or all strings of an observer without a clock, for a loss."""
-    hidden, count = space.hidden, "those"
-    if hidden.written is not None:
-        strings = all_strings(space, _ONLY_SECONDS)
-        if strings is not None and strings.cost_seconds <= _ONLY_SECONDS:
-            return strings
-    elif not hidden.kernel.is_sparse:
-        size = tree_size(space.chain(any_table(space)))
-        if size.exact and size.num_sequences * hidden.label.shape[1] <= MOST_NUMBERS:
-            return BatchTree(hidden, space.available, stationary=space.stationary)
-        count = size.text()
-    raise TooLargeError(
-        f"the loss of an observer that may be wrong is evaluated on all sequences, and {count} over"
-        f" {hidden.num_states:,} hidden states are too many: use evaluation='sampled', or shorten the horizon"
-    )
-
-
-def _counted(space: Space, chain: Chain, asked: Asked) -> TreeSize | None:
+def _counted(chain: Chain, seconds: float) -> TreeSize | None:
     """How many sequences are possible; None where counting them is too much work."""
     try:
-        return tree_size(chain, most_seconds=asked.count_seconds(space))
+        return tree_size(chain, most_seconds=seconds)
     except TooLargeError:
         return None
 
@@ -372,5 +395,5 @@ def counted_seconds(space: Space, chain: Chain, seconds: float) -> float:
         return math.inf if strings is None else strings.cost_seconds
     if hidden.num_states > COUNTED_STATES:
         return math.inf
-    size = _counted(space, chain, Asked(time_limit=seconds))
+    size = _counted(chain, Asked(time_limit=seconds).count_seconds(space))
     return size.seconds(chain, gradient=False) if size is not None and size.exact else math.inf

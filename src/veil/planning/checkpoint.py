@@ -20,7 +20,7 @@ _FORMAT = "veil-checkpoint-1"
 _MARKER = b"veil-checkpoint-"
 
 
-# Temporary files of a process that was killed while it wrote are removed once they are this old.
+# Temporary files of a process that was killed while it wrote are removed once they are this old: no file takes that long.
 _STALE_SECONDS = 600.0
 
 

@@ -168,13 +168,9 @@ class DeviceLayers:
         value, slope, _ = _returns(self.fixed, self.send(tables[0]), self._rewards)
         return np.array([[float(value)]]), [slope[None]]
 
-    @cached_property
-    def _start(self) -> Any:
-        return jax.device_put(self.hidden.start)
-
     def seen(self, table: Any) -> tuple[Float[np.ndarray, " Z"], Float[np.ndarray, "T+1 E Z"]]:
         """See `Layers.seen`."""
-        prior, seen = _seen(self.fixed, self.send(table), self._start, self.span)
+        prior, seen = _seen(self.fixed, self.send(table), self._rewards.start, self.span)
         return np.asarray(prior), np.asarray(seen)
 
     def prior(self, table: Any) -> Float[np.ndarray, " Z"]:

@@ -22,11 +22,12 @@ COMPILE_SECONDS = 10.0
 
 _CHUNKS = (2, 256)  # sequences of a chunk, at least and at most
 _CHUNK_NUMBERS = 2**32  # of all messages of a chunk: about 60 ms of an H200's bandwidth; longer is no faster
-_MOST_STARTS = 8
-_SHARE_OF_MEMORY = 0.9  # the rest is left to the compiler
+_MOST_STARTS = 8  # side by side: by judgement
+_SHARE_OF_MEMORY = 0.9  # the rest is left to the compiler: by judgement
+_SINGLE, _DOUBLE = 4, 8  # bytes of a number
 # Bytes for each number of a policy: five tables in float64 (safe, best, a candidate, and the mixture that is evaluated with its
 # source) and ten arrays of a step in float32, and what each start adds: a table, parameters, two moments and their average.
-_NUMBER_BYTES, _START_BYTES = 80, 24
+_NUMBER_BYTES, _START_BYTES = 5 * _DOUBLE + 10 * _SINGLE, _DOUBLE + 4 * _SINGLE
 _MESSAGES = 8  # of a chunk, beside those that are kept
 _EXHAUSTED = "RESOURCE_EXHAUSTED"  # in the message of XLA where an allocation fails
 
@@ -73,11 +74,13 @@ class Layout:
 
 def planned_bytes(sizes: Sizes, starts: int, chunk: int, every: int) -> int:
     """Bytes on the device at the most: the fixed arrays in both precisions, tables, the states of all starts, messages."""
-    fixed = 12 * sizes.states * (sizes.neighbours * (sizes.actions + 2) + sizes.events + 2 * sizes.values)
+    fixed = (
+        (_SINGLE + _DOUBLE) * sizes.states * (sizes.neighbours * (sizes.actions + 2) + sizes.events + 2 * sizes.values)
+    )
     policies = sizes.parameters * (_NUMBER_BYTES + _START_BYTES * starts)
     kept = sizes.horizon if not every else -(-sizes.horizon // every) + every
-    messages = 4 * sizes.states * chunk * (kept + _MESSAGES)
-    soft = 8 * sizes.states * (sizes.horizon + 3 * sizes.values)
+    messages = _SINGLE * sizes.states * chunk * (kept + _MESSAGES)
+    soft = _DOUBLE * sizes.states * (sizes.horizon + 3 * sizes.values)
     return fixed + policies + messages + soft
 
 
@@ -89,7 +92,7 @@ def make_layout(sizes: Sizes, memory_bytes: float) -> Layout | None:
     chunk = min(most, max(32, 2 ** max(1, int(wanted).bit_length() - 1)))
     while chunk >= least:
         for every in (0, sparser):
-            for starts in (_MOST_STARTS, 4, 2, 1):
+            for starts in (_MOST_STARTS >> halved for halved in range(_MOST_STARTS.bit_length())):
                 needed = planned_bytes(sizes, starts, chunk, every)
                 if needed <= memory_bytes:
                     return Layout(chunk, every, starts, needed)

@@ -5,6 +5,9 @@ Of windows it is the lower end of the bracket of a fixed one: what a policy hide
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -16,7 +19,7 @@ from ..engine.batch import BatchTree
 from ..engine.chain import Chain, with_clock
 from ..engine.each_time import AtTime, times_of
 from ..engine.event_entropy import UnifilarEntropy
-from ..engine.joint import DEFAULT_MEMORY, JointWalk, Objective, Walk
+from ..engine.joint import DEFAULT_MEMORY, JointWalk, Walk
 from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
 from ..engine.string_walk import StringBatch
@@ -25,7 +28,6 @@ from ..measure.bracket import end_gradient
 from ..measure.each_time import EachValue
 from ..measure.exact import Budget
 from ..measure.loss import Rule
-from ..problem.belief import Belief
 from .backend import ALL_AT_ONCE, LEAST_SECONDS, PER_ENTRY, UNBOUNDED, Draw, Ends, Estimate, Tables
 from .policy_class import Space, any_table
 
@@ -34,6 +36,9 @@ Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 MOST_NUMBERS = 2**24
 """Of joint tables that are side by side: 128 MiB."""
+
+GRADIENT_PASSES = 3
+"""A value and its gradient take so many times as long as the value: forward, the gradient, and back."""
 
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
@@ -64,31 +69,50 @@ def guess_of_rows(joint: Float[np.ndarray, "B Y Z"]) -> tuple[np.ndarray, np.nda
     return -np.sum(top * roots, axis=(1, 2)), -gradient
 
 
-class Tree:
-    """All sequences, or all strings of an observer without a clock, for all tables side by side."""
+@dataclass(eq=False)
+class Exact:
+    """A backend without samples.
 
-    kind = "exact"
+    **Attributes:** `evaluate`: the bits of tables and their gradients, while a clock allows, and if gradients are wanted;
+    `tree`: of whose sequences for all tables side by side; the others are those of `Backend`.
+    """
 
-    def __init__(self, tree: BatchTree | StringBatch, measure: Measure, ends: Ends = UNBOUNDED):
-        self.tree, self._measure, self.ends = tree, measure, ends
-        self.at_once, self.cost_seconds = tree.at_once, tree.cost_seconds
-        is_tree = isinstance(tree, BatchTree)
-        what = "sequences, policies side by side" if is_tree else "strings of an observer without a clock"
-        self.reason = f"all {tree.num_sequences:,.0f} possible {what}"
+    evaluate: Callable[[Tables, Clock, bool], tuple[Float[np.ndarray, " B"], Any]]
+    reason: str
+    cost_seconds: float
+    ends: Ends = UNBOUNDED
+    at_once: int = 1
+    kind: str = "exact"
+    tree: BatchTree | StringBatch | None = None
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """See `Backend`."""
-        return Estimate.exact(*self.tree.evaluate(tables, self._measure, clock))
+        clock.check()
+        return Estimate.exact(*self.evaluate(tables, clock, gradient))
 
 
-def loss_measure(tree: BatchTree | StringBatch, space: Space, belief: Belief) -> Measure:
+def on_tree(tree: BatchTree | StringBatch, measure: Measure, ends: Ends) -> Exact:
+    """All sequences, or all strings of an observer without a clock, for all tables side by side."""
+    is_tree = isinstance(tree, BatchTree)
+    what = "sequences, policies side by side" if is_tree else "strings of an observer without a clock"
+    words = f"all {tree.num_sequences:,.0f} possible {what}"
+    return Exact(partial(_on_tree, tree, measure), words, tree.cost_seconds, ends, tree.at_once, tree=tree)
+
+
+def _on_tree(
+    tree: BatchTree | StringBatch, measure: Measure, tables: Tables, clock: Clock, gradient: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    return tree.evaluate(tables, measure, clock)
+
+
+def loss_measure(tree: BatchTree | StringBatch, space: Space, rule: Rule) -> Measure:
     """The loss of an observer who may be wrong: a fixed cost `c(z,y) = −log2 q(z|y)` for each pair of secret and observations.
 
     The observer's rule q does not depend on the policy that acts, so `E[c] = Σ P(z,y) c(z,y)` is linear in the joint table.
 
     **Raises:** `InputError` if the observer rules out what some policy brings about, so that the loss has no largest value.
     """
-    costs = Rule(space.problem, belief).costs_bits(tree.events())
+    costs = rule.costs_bits(tree.events())
     possible = _possible(tree, any_table(space))
     if np.isinf(costs[possible]).any():
         raise ruled_out()
@@ -129,50 +153,35 @@ class Rows:
         return gradient[0]
 
 
-class OneByOne:
-    """One table after the other, on what suits its chain: for trees and models that do not fit a batch, windows, and priors.
+def one_by_one(
+    space: Space, bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]]
+) -> Callable[[Tables, Clock, bool], tuple[np.ndarray, np.ndarray]]:
+    """One table after the other: trees and models that do not fit a batch, windows, and priors; `bits`: those of a chain."""
 
-    **Arguments:** `bits`: those of a chain, and their gradient in its table, while a clock allows; the others are attributes
-    of `Backend`.
-    """
-
-    at_once = 1
-
-    def __init__(
-        self,
-        space: Space,
-        bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]],
-        reason: str,
-        cost_seconds: float,
-        ends: Ends = UNBOUNDED,
-        kind: str = "exact",
-    ):
-        self._space, self._bits = space, bits
-        self.kind, self.reason, self.cost_seconds, self.ends = kind, reason, cost_seconds, ends
-
-    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
-        """See `Backend`."""
-        bits, gradients = np.empty(len(tables)), np.empty(tables.shape)
+    def evaluate(tables: Tables, clock: Clock, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
             clock.check()
-            bits[number], gradients[number] = self._bits(self._space.chain(table), clock)
-        return Estimate.exact(bits, gradients)
+            values[number], gradients[number] = bits(space.chain(table), clock)
+        return values, gradients
+
+    return evaluate
 
 
 def walked(
     space: Space,
-    make: Callable[[], Objective],
+    measure: Measure,
     seconds: float,
     sequences: str,
     size: TreeSize | None = None,
     *,
     keep_events: bool = False,
     ends: Ends = UNBOUNDED,
-) -> OneByOne:
-    """A walk over all sequences.
+) -> Exact:
+    """A walk over all sequences, one table after the other.
 
-    **Arguments:** `make`: what adds up the bits of one table; `sequences`: their number, in
-    words; `size`: of the tree, where it was counted: dense messages then, else rows with sparse support.
+    **Arguments:** `sequences`: their number, in words; `size`: of the tree, if it was counted: dense messages then, else rows
+    with sparse support.
     """
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
@@ -180,15 +189,15 @@ def walked(
             walk: Walk = SparseWalk(chain, clock=clock, keep_events=keep_events)
         else:
             walk = JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
-        objective = make()
-        gradient = walk.run(objective, gradient=True)
+        rows = Rows(measure)
+        gradient = walk.run(rows, gradient=True)
         assert gradient is not None
-        return objective.bits, gradient  # pyright: ignore[reportAttributeAccessIssue]
+        return rows.bits, gradient
 
-    return OneByOne(space, bits, f"all {sequences} possible sequences", seconds, ends)
+    return Exact(one_by_one(space, bits), f"all {sequences} possible sequences", seconds, ends)
 
 
-def each_time(space: Space, seconds: float) -> OneByOne:
+def each_time(space: Space, seconds: float) -> Exact:
     """`Σ_t w_t H(Z_t | o_0 … o_t)` on all sequences until each time; `seconds`: the forecast of one gradient."""
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
@@ -196,10 +205,10 @@ def each_time(space: Space, seconds: float) -> OneByOne:
         assert found.gradient is not None
         return found.opacity.bits, found.gradient
 
-    return OneByOne(space, bits, "all possible sequences, until each time", seconds, hidden_ends(space))
+    return Exact(one_by_one(space, bits), "all possible sequences, until each time", seconds, hidden_ends(space))
 
 
-def prior(space: Space) -> OneByOne:
+def prior(space: Space) -> Exact:
     """`H(Z)` before anything is observed; its derivative in `P(z)` is `−log2 P(z)`."""
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
@@ -212,7 +221,7 @@ def prior(space: Space) -> OneByOne:
             value = chain.pull(value, time)
         return float(entropy_bits(chain.prior)), result
 
-    return OneByOne(space, bits, "the prior of the secret", _seconds_of_a_sum(space), hidden_ends(space))
+    return Exact(one_by_one(space, bits), "the prior of the secret", _seconds_of_a_sum(space), hidden_ends(space))
 
 
 def hidden_ends(space: Space) -> Ends:
@@ -223,28 +232,24 @@ def hidden_ends(space: Space) -> Ends:
 
 
 def _seconds_of_a_sum(space: Space) -> float:
-    """The forecast of a sum over times of what depends on the occupancies: forward, its gradient, and back."""
-    return 3 * PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
+    """The forecast of a sum over times of what depends on the occupancies."""
+    return GRADIENT_PASSES * PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
 
 
-class OverTimes:
+def over_times(space: Space, entropy: UnifilarEntropy) -> Exact:
     """An entropy that is a sum over times of terms of the occupancies, for all tables side by side."""
 
-    kind, at_once = "exact", ALL_AT_ONCE
-    reason, ends = "a sum over times", UNBOUNDED
-
-    def __init__(self, space: Space, entropy: UnifilarEntropy):
-        self._entropy, self._stationary = entropy, space.stationary
-        self.cost_seconds = _seconds_of_a_sum(space)
-
-    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
-        """See `Backend`."""
-        clock.check()
-        found = self._entropy.evaluate(tables, stationary=self._stationary, gradient=gradient)
-        return Estimate.exact(*found)
+    evaluate = partial(_over_times, entropy, space.stationary)
+    return Exact(evaluate, "a sum over times", _seconds_of_a_sum(space), at_once=ALL_AT_ONCE)
 
 
-def windowed(space: Space, most_seconds: float) -> OneByOne:
+def _over_times(
+    entropy: UnifilarEntropy, stationary: bool, tables: Tables, clock: Clock, gradient: bool
+) -> tuple[np.ndarray, Any]:
+    return entropy.evaluate(tables, stationary=stationary, gradient=gradient)
+
+
+def windowed(space: Space, most_seconds: float) -> Exact:
     """The lower ends of the brackets of one fixed window around each time that counts, the widest whose gradients are forecast
     to take so many seconds together.
     """
@@ -260,7 +265,7 @@ def windowed(space: Space, most_seconds: float) -> OneByOne:
 
     where = "around the secret's time" if space.hidden.each is None else "before each time"
     words = f"the lower end of the bracket of {radius} steps {where}"
-    return OneByOne(space, bits, words, seconds, hidden_ends(space), kind="bracket")
+    return Exact(one_by_one(space, bits), words, seconds, hidden_ends(space), kind="bracket")
 
 
 def _widest(chain: Chain, most_seconds: float) -> tuple[int, float]:

@@ -24,20 +24,18 @@ from .answer import as_solution
 from .ascent import INSIDE, Ascent, AscentState
 from .backend import Draw, Tables
 from .channels import Asked, make_backend
-from .closing import Bits, num_closing_sequences, sampled_answer
+from .closing import CLOSING_SECONDS, Bits, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
-from .parameters import Parameters, TableParameters
+from .parameters import MOST_STEPS, RARE, Parameters, TableParameters
+from .plan import SHARE
 from .policy_class import make_space
 from .safe_tables import safe_table
 from .schedule import Schedule, first_batch_of
 from .search import run, search
 from .solution import History, Solution, Status
 from .table_methods import make_ascent
-
-_ITERATIONS = 400  # of L-BFGS at most, and of training where no number is asked for
-_LEAST_SHARE = 1e-3  # of the uniform policy in what is fitted, since a network has no exact zeros
 
 
 class FeatureParameters(Parameters):
@@ -48,7 +46,7 @@ class FeatureParameters(Parameters):
     """
 
     mixes = False
-    scale = 0.05  # weights move by a twentieth of what logits do
+    scale = 0.05  # weights move by a twentieth of what logits do: by judgement
 
     def __init__(self, objective: Objective, safe: np.ndarray, policy: FeaturePolicy, clock: Clock):
         self._objective, self._safe, self._policy, self._clock = objective, safe, policy, clock
@@ -91,16 +89,13 @@ class FeatureParameters(Parameters):
 
     def of(self, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "P 1"]:
         """Weights that fit a table; where they miss a bound, a mixture with the safe table that keeps more of it."""
-        theta, margin = (
-            np.concatenate([one.ravel() for one in self._policy.weights])[:, None],
-            INSIDE,
-        )  # three times as much in each attempt
+        theta, margin = np.concatenate([one.ravel() for one in self._policy.weights])[:, None], INSIDE
         while margin < 1:
             inside = mixed_until(lambda one: self._slack(one) - margin, table, self._safe)  # noqa: B023
             theta = self._fitted(inside, theta)
             if self._clock.left == 0 or self._slack(self.tables(theta[None])[0]) >= 0:
                 break
-            margin *= 3
+            margin *= 2
         return theta
 
     def _slack(self, table: np.ndarray) -> float:
@@ -113,7 +108,7 @@ class FeatureParameters(Parameters):
         table, visits = self._table, self._objective.space.visits(goal_table)
         weight = (visits.ravel()[table.rows] / visits.sum())[:, None]
         uniform = table.open / table.open.sum(axis=1, keepdims=True)
-        goal = (1 - _LEAST_SHARE) * table.used(goal_table) + _LEAST_SHARE * uniform
+        goal = (1 - RARE) * table.used(goal_table) + RARE * uniform  # a network has no exact zeros
         best = [theta.ravel(), np.inf]
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -126,7 +121,7 @@ class FeatureParameters(Parameters):
             return value, self._through(flat, weight * (rows - goal)).ravel()
 
         with contextlib.suppress(OutOfTime):
-            minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS, "maxcor": 20})
+            minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
         return np.asarray(best[0])[:, None]
 
 
@@ -179,10 +174,10 @@ def _trained(
     options: SolveOptions,
 ) -> tuple[FeaturePolicy, AscentState | None, Status]:
     """The policy fitted to a table and trained, and where its search ended."""
-    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(0.5))
+    parameters = FeatureParameters(objective, safe, policy, objective.clock.share(SHARE))
 
     def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> Ascent:
-        schedule = Schedule((), _ITERATIONS if options.iterations is None else options.iterations)
+        schedule = Schedule((), MOST_STEPS if options.iterations is None else options.iterations)
         return Ascent(objective, parameters, [goal], [goal], schedule, options, first_batch_of(objective))
 
     method, state, status = run(make, objective, safe, options)
@@ -203,7 +198,7 @@ def _answer(
 ) -> Solution:
     space, clock = objective.space, objective.clock
     expanded = space.table_of(policy)
-    hidden = sampled_answer(space, expanded, num_closing_sequences(options), options.seed, max(1.0, clock.left))
+    hidden = sampled_answer(space, expanded, options, max(CLOSING_SECONDS, clock.left))
     found = as_solution(
         objective,
         expanded,
@@ -216,7 +211,7 @@ def _answer(
         detail=f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples",
         price_bits=float("nan"),
         iterations=0 if state is None else state.iteration,
-        history=History.of(np.zeros((0, 6)) if state is None else state.history),
+        history=History.of([] if state is None else state.history),
         settings=table.settings | {"features": policy.describe(), "parameters": policy.num_parameters},
         plan=table.plan,
         repeatable=table.repeatable,

@@ -52,7 +52,7 @@ _TREE = "all policies that remember the start and every event"
 _PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
 # Bytes of a game for each second of the limit: a larger one leaves no time to play it, to measure its policy and to prove it.
-# Of several pairs it has a quarter: their policy is measured and proven in each.
+# Of n pairs it has a share of 1/n²: their policy is larger, and is measured and proven in each.
 _BYTES_A_SECOND = 2**24
 REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 
@@ -334,7 +334,7 @@ def _aimed_return(problem: Problem) -> float | None:
 def _game_bytes(clock: Clock, num_pairs: int) -> int:
     """The memory of a game."""
     wanted = min(DEFAULT_MEMORY, _BYTES_A_SECOND * max(AFTER_SECONDS, clock.left))
-    return int(wanted / (1 if num_pairs == 1 else 4))
+    return int(wanted / num_pairs**2)
 
 
 def _watching(problem: Problem, policy: HistoryPolicy, name: str) -> HistoryPolicy:

@@ -7,7 +7,8 @@ are seen. The games of one and two observations are played, then of one at thres
 search that comes from a poorer or a richer policy may end elsewhere on the way along the frontier.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -55,7 +56,7 @@ def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray
 def _played_games(objective: Objective, clock: Clock) -> Iterator[tuple[Problem, GameResult | None]]:
     """The games one after the other as long as they are forecast to fit; none after one that the time cut short."""
     for problem, memory, threshold in _games(objective):
-        part = clock.share(0.5).silent()  # the first promises most
+        part = clock.silent()  # the first promises most
         if objective.is_sampled and _game_seconds(objective) > part.left:
             return
         result = _solved(problem, memory, threshold, part)
@@ -119,26 +120,29 @@ def _solved(problem: Problem, memory: int, threshold: float | None, clock: Clock
 
 def table_of_game(space: Space, problem: Problem, result: GameResult) -> Float[np.ndarray, "T C A"]:
     """The policy of a game, averaged over what the class does not tell apart, as a table of the class."""
-    hidden = build(problem)
     flows = AgentProblem(problem, result.pairs).flows(result.tables).flows
-    by_cell = np.zeros((problem.horizon, hidden.num_cells, problem.num_actions))
-    for time, (layer, flow) in enumerate(zip(result.pairs.layers, flows, strict=False)):
-        np.add.at(by_cell[time], hidden.cell[layer.x], flow.T)
-    return table_of_flows(space, by_cell)
+    layers = zip(result.pairs.layers, flows, strict=False)
+    return table_of_flows(space, problem, ((layer.x, flow.T) for layer, flow in layers))
 
 
-def table_of_flows(space: Space, by_cell: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
-    """The table whose policy takes each action as often as given flows of the cells of an agent that sees its state do."""
-    given, problem = space.problem, space.problem.informed
-    even = uniform_table(problem)
-    if (
-        space.rows is not None and given.agent.sees_state
-    ):  # the rows that are searched alone: a hundredth of all, perhaps
+def table_of_flows(
+    space: Space, played: Problem, flows: Iterable[tuple[Any, Float[np.ndarray, "n A"]]]
+) -> Float[np.ndarray, "T C A"]:
+    """The table whose policy takes each action as often as flows in the problem of an agent that sees its state do.
+
+    **Arguments:** `played`: that problem; `flows`: at each time some of its hidden states, and the flows of their actions.
+    """
+    given, problem, hidden = space.problem, space.problem.informed, build(played)
+    by_cell, even = np.zeros((problem.horizon, hidden.num_cells, problem.num_actions)), uniform_table(problem)
+    for found, (states, flow) in zip(by_cell, flows, strict=False):
+        np.add.at(found, hidden.cell[states], flow)
+    restricted = space.rows is not None and given.agent.sees_state
+    if restricted:  # the rows that are searched alone: a hundredth of all, perhaps
         by_cell, even = by_cell[:, space.rows], even[space.rows]
-        always = normalised(by_cell.sum(axis=0), even)
-        return always[None] if space.stationary else np.stack([normalised(one, always) for one in by_cell])
     stationary = normalised(by_cell.sum(axis=0), even)
     timed = np.stack([normalised(one, stationary) for one in by_cell])
+    if restricted:
+        return stationary[None] if space.stationary else timed
     if space.stationary:
         table = stationary if given.agent.sees_state else averaged_table(given, timed).mean(axis=0)
         return space.table_of(MarkovPolicy(table))

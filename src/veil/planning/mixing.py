@@ -17,22 +17,24 @@ from jaxtyping import Float
 from scipy.optimize import brentq, linprog, minimize
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
-from ..common.logs import natural_log, surprisal_bits
+from ..common.logs import natural_log
 from ..engine.return_range import normalised
 from ..engine.sequences import Posteriors
 from ..policy.lift import mixed_table
 from ..policy.memories import Mixture
 from ..policy.recall import recall
 from ..policy.tables import uniform_table
-from .exact_bits import MOST_NUMBERS, Tree
+from .exact_bits import MOST_NUMBERS, Exact, entropy_of_rows
+from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
+from .parameters import RARE
 from .policy_class import Space
+from .ranking import different
 from .sampled_bits import LANE
+from .second_order import GAP_BITS
 
-_CLOSE = 1e-5  # of a share, relative to it: the distance from shares that do not suffice
-_LEAST_WEIGHT = 1e-3  # below which a table is left out: it adds less than 0.02 bits
-_MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short
+_MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short; by judgement
 
 
 def mixed_until(
@@ -62,7 +64,7 @@ def mixed_until(
         return known[share]
 
     with contextlib.nullcontext() if check else contextlib.suppress(OutOfTime):
-        brentq(at, 0.0, 1.0, rtol=_CLOSE)  # pyright: ignore[reportArgumentType]
+        brentq(at, 0.0, 1.0, rtol=GAP_BITS)  # pyright: ignore[reportArgumentType]
     return best[1]
 
 
@@ -72,7 +74,21 @@ def mended(objective: Objective, table: Any, feasible: Any) -> Any:
     def worst(one: Any) -> float:
         return float(objective.slacks(one[None]).min(initial=np.inf))
 
-    return mixed_until(worst, table, feasible, Clock(objective.closing_seconds))
+    # Inside by what rounding may take, so that a larger class, which sums in another order, can begin from the answer.
+    margin = max(0.0, min(objective.rounding / objective.unit, worst(feasible)))
+    return mixed_until(lambda one: worst(one) - margin, table, feasible, Clock(objective.closing_seconds))
+
+
+def contenders(
+    objective: Objective, state: SearchState, last: Float[np.ndarray, "T C A"]
+) -> Float[np.ndarray, "B T C A"]:
+    """Tables that may be the answer of a search on exact values: the best that was feasible, and the last one, mended with it.
+
+    Iterates may tend to the optimum from outside, and then none of them is feasible.
+    """
+    if not np.isfinite(state.best_score) or not last.size:
+        return state.best[None]
+    return np.stack([state.best, mended(objective, last, state.best)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +120,8 @@ def weighed(objective: Objective, tables: Float[np.ndarray, "n T C A"], seed: in
     weights = _best_weights(joint, slack)
     if weights is None:
         return None
-    alone = np.array([_entropy(one)[0] for one in joint])
-    bits = _entropy(np.einsum("n,nyz->yz", weights, joint))[0]
-    return Weighed(weights, bits, np.where(np.all(slack >= 0, axis=1), alone, -np.inf))
+    alone, bits = entropy_of_rows(joint)[0], entropy_of_rows(np.einsum("n,nyz->yz", weights, joint)[None])[0]
+    return Weighed(weights, float(bits[0]), np.where(np.all(slack >= 0, axis=1), alone, -np.inf))
 
 
 def best_mixture(
@@ -121,18 +136,17 @@ def best_mixture(
     if not can_mix(objective, options):
         return None
     space, coin = objective.space, coin_of(objective.space)
-    pool = _distinct([part for table in tables for part in parts_of(space, table)])
+    pool = different(part for table in tables for part in parts_of(space, table))
     most = len(pool) if coin is None else coin.tables
     while len(pool) > 1:
-        found = weighed(objective, np.stack([as_table(space, part) for part in pool]), options.seed, clock)
+        found = weighed(objective, np.stack([_mixture(space, [part]) for part in pool]), options.seed, clock)
         if found is None:
             return None
-        kept = np.flatnonzero(found.weights > _LEAST_WEIGHT)
+        kept = np.flatnonzero(found.weights > RARE)
         if len(kept) < 2:
             return None
         if len(kept) <= most:
-            chosen, weights = [pool[one] for one in kept], found.weights[kept] / found.weights[kept].sum()
-            return occupancy_table(space, chosen, weights) if coin is None else coin_table(space, chosen, weights)
+            return _mixture(space, [pool[one] for one in kept], found.weights[kept] / found.weights[kept].sum())
         pool = [pool[one] for one in kept if one != kept[np.argmin(found.weights[kept])]]
     return None
 
@@ -147,9 +161,8 @@ def mixture_gain(
     if not can_mix(objective, options):
         return np.nan
     space = objective.space
-    pool = _distinct([table, *(as_table(space, part) for one in others for part in parts_of(space, one))])[
-        :_MOST_CHECKED
-    ]
+    parts = (_mixture(space, [part]) for one in others for part in parts_of(space, one))
+    pool = different([table, *parts])[:_MOST_CHECKED]
     if len(pool) < 2:
         return 0.0
     try:
@@ -167,13 +180,11 @@ def apart(
     Each start chooses among its own tables and those of the others, its own first, all as likely.
     """
     coin = coin_of(space)
-    if coin is None:
-        return list(tables)
-    pool, found = _distinct([part for table in (*tables, safe) for part in parts_of(space, table)]), list[np.ndarray]()
+    assert coin is not None
+    pool, found = different([part for table in (*tables, safe) for part in parts_of(space, table)]), list[np.ndarray]()
     for table in tables:
         own = parts_of(space, table)
-        parts = _distinct([*own, *pool])[: coin.tables]
-        found.append(coin_table(space, parts, np.full(len(parts), 1 / len(parts))) if len(own) < 2 else table)
+        found.append(_mixture(space, different([*own, *pool])[: coin.tables]) if len(own) < 2 else table)
     return found
 
 
@@ -182,19 +193,18 @@ def coin_of(space: Space) -> Mixture | None:
     return space.memory if isinstance(space.memory, Mixture) else None
 
 
-def coin_table(
-    space: Space, parts: Sequence[Float[np.ndarray, "t c a"]], weights: Float[np.ndarray, " n"]
+def _mixture(
+    space: Space, parts: Sequence[Float[np.ndarray, "t c a"]], weights: Float[np.ndarray, " n"] | None = None
 ) -> Float[np.ndarray, "T C A"]:
-    """The table of a class with a coin that chooses among some tables; a coin for more of them never chooses the others."""
-    coin = coin_of(space)
-    assert coin is not None
-    more = coin.tables - len(parts)
+    """The table of a mixture of tables, by default an even one: with a coin, that which chooses among them; a coin for more of
+    them never chooses the others. Without, the one that takes each action as often.
+    """
+    coin, count = coin_of(space), len(parts)
+    weights = np.full(count, 1 / count) if weights is None else weights
+    if coin is None:
+        return parts[0] if count == 1 else occupancy_table(space, parts, weights)
+    more = coin.tables - count
     return mixed_table(space.problem, coin, [*parts, *[parts[-1]] * more], [*weights.tolist(), *[0.0] * more])
-
-
-def as_table(space: Space, part: Float[np.ndarray, "t c a"]) -> Float[np.ndarray, "T C A"]:
-    """One of the parts of tables as a table of the class."""
-    return part if coin_of(space) is None else coin_table(space, [part], np.ones(1))
 
 
 def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.ndarray, "t c a"]]:
@@ -215,7 +225,7 @@ def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.n
         flow[:, cell[begin]] = chosen[:, begin]
         flow[:, cell[after]] = chances[:, after].sum(axis=-1)  # also at the start, where both are the same table
         found.append(np.stack([normalised(one, even) for one in flow]))
-    return _distinct(found)
+    return different(found)
 
 
 def occupancy_table(
@@ -228,20 +238,13 @@ def occupancy_table(
     return np.stack([normalised(flow, rows) for flow, rows in zip(flows, mean, strict=True)])
 
 
-def _distinct(tables: Sequence[np.ndarray]) -> list[np.ndarray]:
-    found = list[np.ndarray]()
-    for one in tables:
-        if not any(np.array_equal(one, other) for other in found):
-            found.append(one)
-    return found
-
-
 def _laws(
     objective: Objective, tables: Float[np.ndarray, "n T C A"], seed: int, clock: Clock
 ) -> Float[np.ndarray, "n Y Z"]:
     """`P_i(z,y)` of each table, on all sequences, or on drawn ones divided by how often each is drawn."""
     backend, space = objective.backend, objective.space
-    if isinstance(backend, Tree) and len(tables) * backend.tree.num_sequences * space.hidden.num_values < MOST_NUMBERS:
+    tree = backend.tree if isinstance(backend, Exact) else None
+    if tree is not None and len(tables) * tree.num_sequences * space.hidden.num_values < MOST_NUMBERS:
         parts = list[np.ndarray]()
 
         def note(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -249,7 +252,7 @@ def _laws(
             return np.zeros(len(joint)), np.zeros(joint.shape)
 
         for table in tables:
-            backend.tree.evaluate(table[None], note, clock)
+            tree.evaluate(table[None], note, clock)
         return np.concatenate(parts)
     generator = np.random.default_rng([seed, 2])
     events = np.concatenate([space.layers.draw(table, LANE, generator) for table in tables])
@@ -265,11 +268,6 @@ def _laws(
     return np.exp(likelihood - drawn)[..., None] * found[..., 1:] / len(events)
 
 
-def _entropy(joint: Float[np.ndarray, "Y Z"]) -> tuple[float, Float[np.ndarray, "Y Z"]]:
-    gradient = surprisal_bits(joint)
-    return float(np.vdot(joint, gradient)), gradient
-
-
 def _best_weights(joint: Float[np.ndarray, "n Y Z"], slack: Float[np.ndarray, "n K"]) -> np.ndarray | None:
     """`max H(Σ w_i P_i)` over weights with `Σ w_i s_i ≥ 0`; None where there are none."""
     count, num_bounds = slack.shape
@@ -277,26 +275,28 @@ def _best_weights(joint: Float[np.ndarray, "n Y Z"], slack: Float[np.ndarray, "n
     rows = np.column_stack([-slack.T, np.ones(num_bounds)])
     safest = linprog(
         np.append(np.zeros(count), -1.0),
-        A_ub=rows if num_bounds else None,
-        b_ub=np.zeros(num_bounds) if num_bounds else None,
+        A_ub=rows,
+        b_ub=np.zeros(num_bounds),
         A_eq=np.append(np.ones(count), 0.0)[None],
         b_eq=[1.0],
         bounds=[(0, 1)] * count + [(None, 1.0)],
     )
-    if not safest.success or (num_bounds and safest.x[-1] < 0):
+    if not safest.success or safest.x[-1] < 0:
         return None
-    safe = np.maximum(safest.x[:count], 0) / np.maximum(safest.x[:count], 0).sum()
+    safe = np.maximum(safest.x[:count], 0)
+    safe /= safe.sum()
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        bits, gradient = _entropy(np.einsum("n,nyz->yz", np.maximum(weights, 0), joint))
-        return -bits, -np.einsum("nyz,yz->n", joint, gradient)
+        bits, gradient = entropy_of_rows(np.einsum("n,nyz->yz", np.maximum(weights, 0), joint)[None])
+        return -float(bits[0]), -np.einsum("nyz,yz->n", joint, gradient[0])
 
     def inside(weights: np.ndarray) -> np.ndarray:
         return mixed_until(lambda one: float((one @ slack).min(initial=np.inf)), weights, safe)
 
-    bounds = [{"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda _: np.ones(count)}]
-    if num_bounds:
-        bounds.append({"type": "ineq", "fun": lambda w: w @ slack, "jac": lambda _: slack.T})
+    bounds = [
+        {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda _: np.ones(count)},
+        {"type": "ineq", "fun": lambda w: w @ slack, "jac": lambda _: slack.T},
+    ]
     begin = inside(np.full(count, 1 / count))
     found = minimize(loss, begin, jac=True, method="SLSQP", bounds=[(0, 1)] * count, constraints=bounds)
     weights = np.maximum(found.x, 0)

@@ -163,6 +163,11 @@ class Objective:
         return bool(self.terms or self.channels.terms)
 
     @property
+    def is_of_bits(self) -> bool:
+        """Whether what is maximised is the bits of the own channel, or minus them, and nothing else."""
+        return bool(self.weight) and not self.has_terms and not self.channels.least
+
+    @property
     def has_pairs(self) -> bool:
         """Whether the bits of a channel beside the problem's own count."""
         return any(one is not None for one in self.channels.backends[1:])

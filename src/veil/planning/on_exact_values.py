@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from .ascent_state import DONE, LAST, SETTLE, AscentState, fresh, near_most
 from .first_order import DECAYS, Moments
-from .mixing import mended
+from .mixing import contenders
 from .objective import Objective
 from .parameters import TableParameters
 from .ranking import worth
@@ -123,11 +123,9 @@ class OnExactValues:
 
     def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""
-        if not np.isfinite(state.best_score) or not state.theta[0].size:
-            return state.best[None]
         one = slice(state.leader, state.leader + 1)
         table = self.parameters.tables(state.theta[0][one])[0] if state.polish else state.leading
-        return np.stack([state.best, mended(self.objective, table, state.best)])
+        return contenders(self.objective, state, table)
 
     def last(self, state: AscentState) -> AscentState:
         """The state: all that was found was compared."""

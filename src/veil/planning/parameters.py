@@ -11,6 +11,12 @@ from .policy_class import Space
 
 LOWEST = float(natural_log(np.array(np.finfo(float).eps)))
 """Logits below the largest by this much are zero but for rounding: -36."""
+ROUNDED = float(np.finfo(float).eps ** 0.5)
+"""Relative size of what rounding may leave of a difference of sums: 1.5e-8."""
+MOST_STEPS = 500
+"""Of an optimiser that ends by itself, where no number is asked for."""
+RARE = 1e-3
+"""A probability or weight below which bits hardly depend on it: less than 0.02."""
 NOISE = 0.01
 """Of a normal draw, in starts that would be symmetric, and whose equal rows would have equal gradients: by judgement."""
 

@@ -1,6 +1,6 @@
 """What a solver searches: a class of policies as tables over one hidden chain, quick enough for an inner loop."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -108,13 +108,6 @@ class Space:
                 found[number] = smaller, one
         return found
 
-    def _by_chain(self, numbers: Sequence[int], *, whole: bool) -> Iterator[tuple[Hidden, list[int], list[Paid]]]:
-        """Chains, and which of the numbers are summed on each."""
-        chosen = [(self.hidden, self.hidden.paid[one]) if whole else self._summed[one] for one in numbers]
-        for hidden in {id(one): one for one, _ in chosen}.values():
-            places = [place for place, (one, _) in enumerate(chosen) if one is hidden]
-            yield hidden, places, [chosen[place][1] for place in places]
-
     def sums(
         self, tables: Tables, numbers: Sequence[int], *, starts: Float[np.ndarray, "B N"] | None = None
     ) -> Float[np.ndarray, "K B"]:
@@ -135,7 +128,10 @@ class Space:
             return layers.summed(tables, numbers, gradient=gradient)
         values, gradients = np.empty((len(numbers), len(tables))), list[Any]([None] * len(numbers))
         given: dict[str, Any] = {"stationary": self.stationary, "starts": starts}
-        for hidden, places, paid in self._by_chain(numbers, whole=starts is not None):
+        chosen = [self._summed[one] if starts is None else (self.hidden, self.hidden.paid[one]) for one in numbers]
+        for hidden in {id(one): one for one, _ in chosen}.values():
+            places = [place for place, (one, _) in enumerate(chosen) if one is hidden]
+            paid = [chosen[place][1] for place in places]
             if not gradient:
                 values[places] = expected_sums(hidden, tables, paid, **given)
                 continue

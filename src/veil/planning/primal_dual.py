@@ -23,7 +23,7 @@ from ..policy.tables import softmax_pull_back
 from .backend import Draw
 from .channels import ALWAYS_EXACT_SECONDS, make_channels
 from .iteration import SearchState
-from .mixing import mended
+from .mixing import contenders
 from .objective import Objective
 from .options import Optimizer, SolveOptions
 from .parameters import NOISE, logits
@@ -38,7 +38,7 @@ from .values import Values
 _STEP_PER_ROW, _LONGEST_STEP = 0.3, 30.0
 _OPTAX_STEP = 0.05
 _MULTIPLIER_STEP = 0.2
-_ITERATIONS = 1500
+_ITERATIONS = 1500  # with which the paper's problems converge
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -192,14 +192,8 @@ class PrimalDual:
         return [self._safe]
 
     def candidates(self, state: PrimalDualState) -> Float[np.ndarray, "B T C A"]:
-        """The best feasible table that was met, and the last one, made feasible by mixing the former in.
-
-        Iterates may tend to the optimum from outside, and then none of them is feasible.
-        """
-        if not np.isfinite(state.best_score) or not state.theta.size:
-            return state.best[None]
-        last = self.objective.space.softmax(state.theta)
-        return np.stack([state.best, mended(self.objective, last, state.best)])
+        """The best feasible table that was met, and the last one, made feasible."""
+        return contenders(self.objective, state, self.objective.space.softmax(state.theta))
 
 
 def describe_optimizer(optimizer: str | Optimizer | None) -> str | None:

@@ -1,8 +1,8 @@
 """Which of several tables a search goes on with: what they are worth once feasible, and which have found the same optimum."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,9 +11,25 @@ from .policy_class import Space
 from .solution import TOLD_BITS
 from .values import Values
 
+T = TypeVar("T")
+
 # Tables that decide otherwise in less than this share of all decisions tend to the same optimum: on the later grid 0.00 to 0.07
 # for those that end at the same, 0.14 to 0.55 for the others.
 _ALIKE = 0.1
+
+
+def unlike(items: Iterable[T], alike: Callable[[T, T], bool]) -> Iterator[T]:
+    """The items in their order, without those that are like one before them."""
+    kept = list[T]()
+    for item in items:
+        if not any(alike(item, other) for other in kept):
+            kept.append(item)
+            yield item
+
+
+def different(tables: Iterable[np.ndarray]) -> list[np.ndarray]:
+    """Tables without repetitions."""
+    return list(unlike(tables, np.array_equal))
 
 
 def basins(ends: Float[np.ndarray, "n 2"]) -> list[float]:
@@ -21,11 +37,8 @@ def basins(ends: Float[np.ndarray, "n 2"]) -> list[float]:
 
     Ends in one place differ by less than is worth telling, in bits and as a share of the range of returns.
     """
-    found = list[np.ndarray]()
-    for end in ends[np.argsort(-ends[:, 0], kind="stable")]:
-        if all(np.abs(end - other).max() > TOLD_BITS for other in found):
-            found.append(end)
-    return [float(end[0]) for end in found]
+    falling = ends[np.argsort(-ends[:, 0], kind="stable")]
+    return [float(end[0]) for end in unlike(falling, lambda one, other: np.abs(one - other).max() <= TOLD_BITS)]
 
 
 def without_gradients(values: list[Values]) -> Values:
@@ -51,8 +64,6 @@ def distinct(space: Space, tables: Iterable[Any], worth: Float[np.ndarray, " B"]
     if space.on_device is not None:
         return order
     flows = [space.visits(table)[:, :, None] * table for table in tables]
-    length, first = 2 * max(1, space.hidden.horizon), list[int]()
-    for index in order.tolist():
-        if all(np.abs(flows[index] - flows[other]).sum() > _ALIKE * length for other in first):
-            first.append(index)
+    most = _ALIKE * (2 * max(1, space.hidden.horizon))
+    first = list(unlike(order.tolist(), lambda one, other: np.abs(flows[one] - flows[other]).sum() <= most))
     return np.array(first + [index for index in order.tolist() if index not in first])

@@ -9,9 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 
-from ..common.checks import Defects
 from ..common.clock import UNLIMITED, Clock, OutOfTime
-from ..engine.compile import build
 from ..engine.feasibility import ROUNDING as FEASIBLE
 from ..engine.feasibility import Mixture, feasible_mixture
 from ..engine.paid import action_values
@@ -36,15 +34,16 @@ from .first_order import DECAYS, Moments, first_order_step
 from .game_starts import table_of_flows
 from .layers import time_average
 from .objective import Objective
-from .parameters import TableParameters
+from .parameters import MOST_STEPS, TableParameters
 from .plan import SHARE
 from .policy_class import Space, make_space
+from .ranking import unlike
 from .schedule import Schedule
 
 _SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at: a value costs little
-# Starts of that search, and iterations of it and of one that meets several constraints: both end where nothing is missed.
-_STARTS, _ITERATIONS = 6, 500
+_STARTS = 6  # of that search, which ends where nothing is missed: by judgement
 _SWEEPS = 3  # horizons of value iteration, after which the discounted rest is a twentieth, e⁻³
+_HALVINGS = np.exp2(-np.arange(11.0))  # of steps to a thousandth, and of how far a row may be from certain
 _EPS = float(np.finfo(float).eps)
 
 
@@ -67,7 +66,7 @@ def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarra
     sign = -1.0 if smallest else 1.0
     if is_blind(problem):
         if problem.return_over == "infinite":
-            _, table = _search_stationary(problem, sign=sign)
+            _, table = best_stationary_return(problem, sign=sign)
             return np.repeat(table[None], problem.horizon, axis=0)
         return one_hot(problem, best_blind_actions(problem, sign))
     return one_hot(problem, known_actions(problem, problem.horizon, sign))
@@ -97,37 +96,40 @@ def discounted_table(problem: Problem) -> Float[np.ndarray, "C A"]:
 
 
 def best_stationary_return(
-    problem: Problem,
-    *,
-    starts: int = _STARTS,
-    iterations: int = _ITERATIONS,
-    seed: int = 0,
-    enough: float = np.inf,
-    clock: Clock = UNLIMITED,
+    problem: Problem, *, sign: float = 1.0, enough: float = np.inf, clock: Clock = UNLIMITED
 ) -> tuple[float, Float[np.ndarray, "C A"]]:
-    """A stationary policy of large return: its return and its table.
+    """A stationary policy of large return: its return and its table; with `sign=-1`, of small return, and minus that.
 
     Over an infinite horizon the best policy is stationary, and this is it. Over a finite one the stationary maximum is
     not a convex problem, may need random choices and may lie below `max_return`: this is the best that a search found,
     a **lower bound** on the stationary maximum, and exact where it meets `max_return`. The same holds over an infinite
     horizon where the agent does not know which model runs.
 
-    The search climbs the exact gradient of the return: L-BFGS on softmax parameters from several tables (the best
-    table of single times, the time-average of the best time-dependent policy, uniform, random), then steps towards the best
-    actions, so that deterministic rows become exactly so.
+    The search climbs the exact gradient of the return: L-BFGS on softmax parameters from several tables, in turn sharp
+    ones (the best of single times), by what they earn, and spread ones (the time-average of the best time-dependent policy,
+    uniform, random), then steps towards the best actions, so that deterministic rows become exactly so.
 
-    **Arguments:** `starts`, how many of these tables are climbed from, sharp and spread ones in turn; `iterations` of
-    each climb; `seed` of the random ones; `enough`, a return at which the search ends; `clock`, checked before
-    each evaluation, ends it too.
+    **Arguments:** `enough`, a return at which the search ends; `clock`, checked before each evaluation, ends it too.
 
     Cost: `O(starts · iterations · T · nnz(P))`; it ends early where the return meets `max_return`.
     """
-    defects = Defects("best stationary return")
-    for name, value, least in (("starts", starts, 1), ("iterations", iterations, 0), ("seed", seed, 0)):
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-            defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
-    defects.raise_if_any()
-    return _search_stationary(problem, starts, iterations, seed, enough=enough, clock=clock)
+    climber, ends = _Climber(problem, sign, clock), return_extremes(problem)
+    enough = min(enough, max(sign * ends.smallest, sign * ends.largest) - return_slack(problem))
+    finite = problem.return_over != "infinite" and problem.horizon
+    timed = greedy_table(problem, smallest=sign < 0) if finite else None
+    with contextlib.suppress(OutOfTime):
+        sharp = list[tuple[float, np.ndarray]]()
+        for table in unlike(_sharp_tables(problem, timed, sign), np.array_equal):
+            sharp.append((climber.value_and_gradient(table[None])[0], table))
+            if climber.best[0] >= enough:
+                return climber.best[0], climber.best[1][0]
+        sharp.sort(key=lambda found: -found[0])
+        pairs = zip_longest((table for _, table in sharp), _spread_tables(climber.space, timed))
+        for table in [table[None] for pair in pairs for table in pair if table is not None][:_STARTS]:
+            climber.finish(climber.climb(table))
+            if climber.best[0] >= enough:
+                break
+    return climber.best[0], climber.best[1][0]
 
 
 class _Climber:
@@ -136,7 +138,8 @@ class _Climber:
     def __init__(self, problem: Problem, sign: float, clock: Clock):
         self.space, self.sign, self.clock = make_space(problem), sign, clock
         self.best: tuple[float, np.ndarray] = -np.inf, uniform_table(problem)[None]
-        self.scale = return_slack(problem) / ROUNDING or 1.0
+        self.slack = return_slack(problem)
+        self.scale = self.slack / ROUNDING or 1.0
 
     def value_and_gradient(self, table: Float[np.ndarray, "1 C A"]) -> tuple[float, Float[np.ndarray, "1 C A"]]:
         if self.best[0] > -np.inf:  # one table is evaluated in any case
@@ -147,7 +150,7 @@ class _Climber:
             self.best = value, table
         return value, self.sign * gradients[0][0]
 
-    def climb(self, table: np.ndarray, iterations: int) -> np.ndarray:
+    def climb(self, table: np.ndarray) -> np.ndarray:
         """L-BFGS on the softmax parameters."""
         parameters = TableParameters(self.space, table)
         begin = parameters.of(table)  # a softmax has no exact zeros to begin with
@@ -158,18 +161,18 @@ class _Climber:
             value, gradient = self.value_and_gradient(tables[0])
             return -value / self.scale, -parameters.pull_back(theta, tables, gradient[None]).ravel() / self.scale
 
-        options = {"maxiter": iterations, "ftol": _EPS, "gtol": _EPS}
-        found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options) if iterations else None
-        return table if found is None else parameters.tables(found.x.reshape(1, *begin.shape))[0]
+        options = {"maxiter": MOST_STEPS, "ftol": _EPS, "gtol": _EPS}
+        found = minimize(loss, begin.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return parameters.tables(found.x.reshape(1, *begin.shape))[0]
 
     def finish(self, table: np.ndarray) -> None:
         """Round rows that are all but certain, then step towards the best actions while the return grows."""
         value, _ = self.value_and_gradient(table)
-        for doubt in 0.5 ** np.arange(1, 11):
+        for doubt in _HALVINGS[1:]:
             rounded = np.where(table.max(axis=-1, keepdims=True) > 1 - doubt, _first_best(table), table)
             if (reached := self.value_and_gradient(rounded)[0]) >= value:
                 table, value = rounded, reached
-        for _ in range(100):
+        for _ in range(MOST_STEPS):
             if (better := self._step(table, value)) is None:
                 break
             value, table = better
@@ -178,48 +181,16 @@ class _Climber:
         gradient = np.where(self.space.available, self.value_and_gradient(table)[1], -np.inf)
         gain = gradient.max(axis=-1) - np.sum(table * np.where(self.space.available, gradient, 0.0), axis=-1)
         best = np.where((gain > 0)[..., None], _first_best(gradient), table)
-        for size in 0.5 ** np.arange(8):
+        for size in _HALVINGS:
             stepped = (1 - size) * table + size * best
             reached = self.value_and_gradient(stepped)[0]
-            if reached > value + 64 * _EPS * self.scale:
+            if reached > value + self.slack:
                 return reached, stepped
         return None
 
 
 def _first_best(values: Float[np.ndarray, "1 C A"]) -> Float[np.ndarray, "1 C A"]:
     return np.eye(values.shape[-1])[np.argmax(values, axis=-1)]
-
-
-def _search_stationary(
-    problem: Problem,
-    starts: int = _STARTS,
-    iterations: int = _ITERATIONS,
-    seed: int = 0,
-    *,
-    sign: float = 1.0,
-    enough: float = np.inf,
-    clock: Clock = UNLIMITED,
-) -> tuple[float, np.ndarray]:
-    """See `best_stationary_return`. Tables to climb from are in turn sharp ones, by what they earn, and spread ones."""
-    climber, ends = _Climber(problem, sign, clock), return_extremes(problem)
-    enough = min(enough, max(sign * ends.smallest, sign * ends.largest) - return_slack(problem))
-    finite = problem.return_over != "infinite" and problem.horizon
-    timed = greedy_table(problem, smallest=sign < 0) if finite else None
-    with contextlib.suppress(OutOfTime):
-        sharp = list[tuple[float, np.ndarray]]()
-        for table in _sharp_tables(problem, timed, sign):
-            if any(np.array_equal(table, other) for _, other in sharp):
-                continue
-            sharp.append((climber.value_and_gradient(table[None])[0], table))
-            if climber.best[0] >= enough:
-                return climber.best[0], climber.best[1][0]
-        sharp.sort(key=lambda found: -found[0])
-        pairs = zip_longest((table for _, table in sharp), _spread_tables(climber.space, timed, seed))
-        for table in [table[None] for pair in pairs for table in pair if table is not None][:starts]:
-            climber.finish(climber.climb(table, iterations))
-            if climber.best[0] >= enough:
-                break
-    return climber.best[0], climber.best[1][0]
 
 
 def _sharp_tables(
@@ -241,12 +212,12 @@ def _sharp_tables(
         yield one_hot(problem, known_actions(problem, 1, sign))[0]
 
 
-def _spread_tables(space: Space, timed: Float[np.ndarray, "T C A"] | None, seed: int) -> list[Float[np.ndarray, "C A"]]:
+def _spread_tables(space: Space, timed: Float[np.ndarray, "T C A"] | None) -> list[Float[np.ndarray, "C A"]]:
     """Stationary tables that leave much open: the time-average of the best time-dependent one, uniform, random."""
     problem = space.problem
     if problem.return_over == "infinite" and not is_blind(problem):
         return []  # the best one is known
-    drawn = np.random.default_rng(seed).exponential(size=(2, *problem.available.shape)) * problem.available
+    drawn = np.random.default_rng(0).exponential(size=(2, *problem.available.shape)) * problem.available
     spread = [uniform_table(problem), *(drawn / drawn.sum(axis=2, keepdims=True))]
     return spread if timed is None else [time_average(space.hidden, timed), *spread]
 
@@ -263,7 +234,7 @@ def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "
         wanted = threshold(problem)
         enough = -np.inf if wanted is None else (wanted + max_return(problem)) / 2
     part = clock.share(SHARE) if np.isfinite(clock.time_limit) else clock
-    return space.table_of(MarkovPolicy(_search_stationary(problem, enough=enough, clock=part)[1]))
+    return space.table_of(MarkovPolicy(best_stationary_return(problem, enough=enough, clock=part)[1]))
 
 
 def safe_table(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
@@ -300,7 +271,7 @@ def _feasible_table(
     # With one start, hidden states that the agent tells apart and a clock, nothing is lost by the projection.
     enough = max(mixture.upper / 2, -FEASIBLE)
     parameters, count = TableParameters(objective.space, best), objective.num_constraints - objective.num_bits
-    theta, every, schedule = parameters.of(best)[None], np.ones(count, dtype=bool), Schedule((), _ITERATIONS)
+    theta, every, schedule = parameters.of(best)[None], np.ones(count, dtype=bool), Schedule((), MOST_STEPS)
     moments = Moments.none(theta, every, count)
     for number in range(schedule.last):
         if reached >= enough:
@@ -323,8 +294,4 @@ def _projected(space: Space, mixture: Mixture) -> Float[np.ndarray, "T C A"]:
     problem = space.problem.informed
     if not problem.horizon:
         return space.softmax(np.zeros(space.shape))
-    hidden = build(problem.with_clock())
-    by_cell = np.zeros((problem.horizon, hidden.num_cells, problem.num_actions))
-    for time, flow in enumerate(mixture.flows[:-1]):
-        np.add.at(by_cell[time], hidden.cell, flow)
-    return table_of_flows(space, by_cell)
+    return table_of_flows(space, problem.with_clock(), ((slice(None), flow) for flow in mixture.flows[:-1]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.rounding import lower_text, upper_text
+from ..common.rounding import DIGITS, lower_text, upper_text
 from ..common.text import aligned, in_parentheses
 from ..common.values import Value
 from ..common.writers import writer
@@ -28,10 +28,10 @@ from ..proof.certificate import CONFIDENCE, Certificate
 if TYPE_CHECKING:
     from .plan import Plan
 
-UNPROVEN = 5e-5
-"""Bits below which a lower bound says nothing."""
+UNPROVEN = 0.5 * 10**-DIGITS
+"""Bits below which a lower bound says nothing: it is told as 0."""
 TOLD_BITS = 0.02
-"""Differences worth telling: answers within it of the best count as good in the benchmarks."""
+"""Differences worth telling: answers within it of the best count as good in the benchmarks. By judgement."""
 _FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun: the fewest that rounds of starts take
 _DOUBTED_BITS = 0.05  # by which an estimate has to be above an answer that is then doubted: more than sampling errors
 
@@ -51,18 +51,17 @@ class Status(Enum):
 CLOCK_WORDS = "what this policy hides is proven against an observer with a clock, which knows at least as much"
 
 
-def lacks_clock(solution: "Solution", problem: Problem | None) -> bool:
+def lacks_clock(solution: "Solution") -> bool:
     """Whether one of the observers that count has no clock: the lower bound is then that of one who has."""
-    names = [name.strip() for name in solution.hide.split(",")]
-    return problem is not None and any(problem.channel(name).observer.untimed for name in names)
+    problem = solution.problem
+    return problem is not None and any(problem.channel(name).observer.untimed for name in solution.hidden_pairs)
 
 
 def is_short(solution: "Solution", lower: float) -> bool:
     """Whether a proven lower bound is far below what was measured: the proof did not finish."""
     measured = {OWN: solution.opacity} | {one.name: one.opacity for one in solution.pairs}
-    if lacks_clock(solution, solution.problem):
-        return False
-    return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > TOLD_BITS
+    least = min(measured[name].interval()[0] for name in solution.hidden_pairs)
+    return not lacks_clock(solution) and least - lower > TOLD_BITS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -250,10 +249,15 @@ class Solution(Value):
         return str(self.settings.get("searched", ""))
 
     @property
+    def hidden_pairs(self) -> tuple[str, ...]:
+        """The names of the pairs of `hide`."""
+        return tuple(name.strip() for name in self.hide.split(","))
+
+    @property
     def least_bits(self) -> float:
         """The smallest opacity among the pairs of `hide`, which was maximised."""
         bits = {OWN: self.opacity.bits} | {one.name: one.bits for one in self.pairs}
-        return min(bits[name.strip()] for name in self.hide.split(","))
+        return min(bits[name] for name in self.hidden_pairs)
 
     def save(self, folder: str | Path, *, scenario: str | None = None) -> None:
         """Write the result folder that `veil solve` writes, complete or not at all.
@@ -302,7 +306,7 @@ class Solution(Value):
             if proof.delayed is not None:
                 blind = upper_text(proof.delayed.upper, 6)
                 facts.append(("", f"without seeing the current observation at most {blind} bits"))
-            if lacks_clock(self, problem):
+            if lacks_clock(self):
                 facts.append(("", CLOCK_WORDS))
             if is_short(self, proof.likely_lower):
                 words = "what this policy hides is not proven within the limit"

@@ -125,7 +125,7 @@ def _proven(answer: Answer) -> str:
         least = f", and every policy at least {lower_text(claim.lower)}" if claim.lower > 0 else ""
         return f"Proven: the policy hides at most {upper_text(claim.upper)} bits{least}"
     short = "; what this policy hides is not proven within the limit" if answer.proof_is_short else ""
-    short = f"; {CLOCK_WORDS}" if lacks_clock(found, found.problem) else short
+    short = f"; {CLOCK_WORDS}" if lacks_clock(found) else short
     likely = (
         "" if claim.likely is None else f"; {CONFIDENCE}: the policy hides at least {lower_text(claim.likely)} bits"
     )
