@@ -7,6 +7,7 @@ from jaxtyping import Int
 
 from ..common.errors import CertificateError
 
+Numbers = Int[np.ndarray, " n"]
 UNIT = 2.0**-53  # u: half a unit in the last place of 1
 FLOOR = 2.0**-900  # below it products lose digits: a problem is refused, a path of a policy is left out and counted
 TINY = 2.0**-1000  # above what one factor below the normal range, 2^-1022, can lose
@@ -42,16 +43,7 @@ def defect_of(sums: np.ndarray, length: int, what: str) -> float:
     return found
 
 
-def entries_of(
-    rows: Int[np.ndarray, " n"], begin: Int[np.ndarray, " k"], degree: Int[np.ndarray, " k"]
-) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
-    """All entries of some rows, of which each has `degree` from `begin` on: the position in `rows`, and the entry's number."""
-    count = degree[rows]
-    position = np.repeat(np.arange(len(rows)), count)
-    return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - begin[rows], count)
-
-
-def group(*columns: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " n"]]:
+def group(*columns: Numbers) -> tuple[Numbers, Numbers]:
     """The distinct rows of a table given by its columns of numbers ≥ 0.
 
     **Returns:** for each distinct row, in lexicographic order, the index of one that is equal to it; and for each row the

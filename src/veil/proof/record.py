@@ -11,19 +11,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from ..common.errors import CertificateError
-from .arithmetic import entries_of, require
+from .arithmetic import Numbers, require
 from .reading import MALFORMED, check_form, each_once, is_amount, is_finite, read_floats, read_integers, whole
 
 FORM = "veil-record-1"
 _MOST = 2**40
 _MOST_STEPS = 10**6
 _MOST_EVENTS = 2**31  # of an observer: times all histories that a pass can hold it is a 64-bit number
-Numbers = Int[np.ndarray, " n"]
 
 
 def _is_bound(bound: object) -> bool:
@@ -54,10 +53,10 @@ _HEAD = {
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Distributions: row i has the entries `ends[i] … ends[i + 1] − 1` of `column` and `chance`."""
+    """Numbers with probabilities: row i has the entries `ends[i] … ends[i + 1] − 1` of `target` and `chance`."""
 
     ends: Numbers
-    column: Numbers
+    target: Numbers
     chance: Float[np.ndarray, " m"]
 
     @cached_property
@@ -67,7 +66,9 @@ class Rows:
 
     def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
         """All entries of some rows: the position among these, and the number of the entry."""
-        return entries_of(rows, self.ends, self.degree)
+        count = self.degree[rows]
+        position = np.repeat(np.arange(len(rows)), count)
+        return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.ends[rows], count)
 
     @cached_property
     def sums(self) -> Float[np.ndarray, " n"]:
@@ -97,6 +98,10 @@ class ObserverRecord:
     def varies(self) -> bool:
         """Whether what it receives after a step depends on the time."""
         return len(np.unique(self.at[1:])) > 1
+
+    def table(self, time: int) -> int:
+        """The number of its table at a time, or -1; after the horizon it goes on as after the first step."""
+        return int(self.at[time if time < len(self.at) else min(1, len(self.at) - 1)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,7 +150,7 @@ class Sampler:
             begin, end = np.searchsorted(moves.row, [row, row + 1])
             for k, one in enumerate(problem.paid):
                 sums[k] += one.discount**time * one.given[0].ravel()[row]
-            taken = Taken(np.arange(count), _drawn(moves.ends, begin, end, random), choice)
+            taken = Taken(np.arange(count), _drawn(moves.running, begin, end, random), choice)
             entries, events = policy.arrive(time + 1, entries, taken, moves)
             seen.append(events[self.watched])
         for k, one in enumerate(problem.paid):
