@@ -17,9 +17,10 @@ from tests.proof.test_delayed import random_rule
 from veil.common.errors import CertificateError
 from veil.proof import backward
 from veil.proof.arithmetic import LARGEST, UNIT, gamma
-from veil.proof.backward import LARGEST_WEIGHT, continuation_values
+from veil.proof.backward import continuation_values
 from veil.proof.certify import certify
 from veil.proof.checked_problem import Bounds
+from veil.proof.rules import LARGEST_WEIGHT
 
 # Problems of one action: what every policy pays, by a sum over all paths.
 

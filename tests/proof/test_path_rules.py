@@ -7,7 +7,7 @@ import veil
 from tests.proof.reading import CheckedProblem, Setting, Witness
 from veil.common.errors import CertificateError
 from veil.proof.claims import ObserverRule
-from veil.proof.path_rules import checked_path
+from veil.proof.rules import checked_path
 
 EVEN = [[0.5, 0.5], [0.5, 0.5]]
 STAY = [[1.0, 0.0], [0.0, 1.0]]

@@ -13,7 +13,7 @@ FLOOR = 2.0**-900  # below it products lose digits: a problem is refused, a path
 TINY = 2.0**-1000  # above what one factor below the normal range, 2^-1022, can lose
 LARGEST = 2.0**900  # of a number in a problem or a certificate: sums and products of such numbers stay finite
 _LARGEST_DEFECT = 1e-6  # of a sum of probabilities that should be one: a larger one is an error in the data
-_LARGEST_KEY = 2**62  # product of column widths up to which a row is numbered by one 64-bit integer
+LARGEST_KEY = 2**62  # product of sizes up to which one 64-bit integer numbers a combination
 
 
 def gamma(count: float) -> float:
@@ -52,7 +52,7 @@ def group(*columns: Numbers) -> tuple[Numbers, Numbers]:
     key, size = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column in columns:
         width = int(column.max(initial=0)) + 1
-        if size * width >= _LARGEST_KEY:
+        if size * width >= LARGEST_KEY:
             key, column = (np.unique(part, return_inverse=True)[1].ravel() for part in (key, column))
             size, width = int(key.max(initial=0)) + 1, int(column.max(initial=0)) + 1
         key, size = key * width + column, size * width
