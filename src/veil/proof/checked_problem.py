@@ -13,7 +13,8 @@ from jaxtyping import Float
 from ..common.exact import centre_of
 from ..common.plain_logs import log2_of_count
 from .arithmetic import FLOOR, LARGEST, UNIT, Numbers, defect_of, group, require
-from .record import ChannelRecord, QuantityRecord, Record, Rows
+from .reading import Rows
+from .record import ChannelRecord, QuantityRecord, Record
 
 Columns = tuple[np.ndarray, ...]
 Bounds = tuple[float | None, ...]

@@ -1,15 +1,55 @@
 """Numbers, arrays and items as the verifier takes them: checked for type and range, arrays then in float64 or int64."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from .arithmetic import LARGEST, require
+from .arithmetic import LARGEST, Numbers, require
 
 MALFORMED = LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 """What content of another form than the expected one may raise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Numbers with probabilities: row i has the entries `ends[i] … ends[i + 1] − 1` of `target` and `chance`."""
+
+    ends: Numbers
+    target: Numbers
+    chance: Float[np.ndarray, " m"]
+
+    @cached_property
+    def degree(self) -> Numbers:
+        """How many entries each row has."""
+        return np.diff(self.ends)
+
+    def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """All entries of some rows: the position among these, and the number of the entry."""
+        count = self.degree[rows]
+        position = np.repeat(np.arange(len(rows)), count)
+        return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.ends[rows], count)
+
+    @cached_property
+    def sums(self) -> Float[np.ndarray, " n"]:
+        """The computed sum of each row that has entries, whose error `defect_of` allows for."""
+        row = np.repeat(np.arange(len(self.degree)), self.degree)
+        return np.bincount(row, self.chance, len(self.degree))[self.degree > 0]
+
+
+def read_rows(given: Sequence[object], rows: int, columns: int, what: str) -> Rows:
+    """Rows by their `ends`, `target` and `chance`: each number of a row comes once, in order, with a positive probability."""
+    ends, chance = read_integers(given[0], 0, 2**40, 1, what), read_floats(given[2], 1, what)
+    target, steps = read_integers(given[1], 0, columns, 1, what), np.diff(ends)
+    fits = len(ends) == rows + 1 and ends[0] == 0 and ends[-1] == len(target) == len(chance)
+    require(
+        fits and (steps >= 0).all() and (chance > 0).all() and np.isfinite(chance).all(), f"{what} are no distributions"
+    )
+    require(np.diff(np.repeat(np.arange(rows), steps) * columns + target) > 0, f"{what} have an entry twice")
+    return Rows(ends, target, chance)
 
 
 def read_integers(given: object, low: int, high: int, dimensions: int, what: str) -> Int[np.ndarray, "..."]:

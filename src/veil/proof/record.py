@@ -7,7 +7,6 @@ and a hash tells whether they are those of a scenario.
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,18 @@ from safetensors.numpy import load
 
 from ..common.errors import CertificateError
 from .arithmetic import Numbers, require
-from .reading import MALFORMED, check_form, each_once, is_amount, is_finite, read_floats, read_integers, whole
+from .reading import (
+    MALFORMED,
+    Rows,
+    check_form,
+    each_once,
+    is_amount,
+    is_finite,
+    read_floats,
+    read_integers,
+    read_rows,
+    whole,
+)  # fmt: skip
 
 FORM = "veil-record-1"
 _MOST = 2**40
@@ -49,32 +59,6 @@ _HEAD = {
         "discount": lambda discount: is_amount(discount) and discount <= 1,
     }],
 }  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Numbers with probabilities: row i has the entries `ends[i] … ends[i + 1] − 1` of `target` and `chance`."""
-
-    ends: Numbers
-    target: Numbers
-    chance: Float[np.ndarray, " m"]
-
-    @cached_property
-    def degree(self) -> Numbers:
-        """How many entries each row has."""
-        return np.diff(self.ends)
-
-    def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """All entries of some rows: the position among these, and the number of the entry."""
-        count = self.degree[rows]
-        position = np.repeat(np.arange(len(rows)), count)
-        return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.ends[rows], count)
-
-    @cached_property
-    def sums(self) -> Float[np.ndarray, " n"]:
-        """The computed sum of each row that has entries, whose error `defect_of` allows for."""
-        row = np.repeat(np.arange(len(self.degree)), self.degree)
-        return np.bincount(row, self.chance, len(self.degree))[self.degree > 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,13 +211,9 @@ class _Reader:
         return found
 
     def rows(self, name: str, rows: int, columns: int) -> Rows:
-        ends = self.integers(f"{name}.ends", 0, _MOST, rows + 1)
-        column = self.integers(f"{name}.column", 0, columns)
-        chance, whole = self.floats(f"{name}.chance", len(column)), ends[0] == 0 and ends[-1] == len(column)
-        require(whole and (np.diff(ends) >= 0).all() and (chance > 0).all(), f"problem: {name} are no distributions")
-        key = np.repeat(np.arange(rows), np.diff(ends)) * columns + column
-        require(np.diff(key) > 0, f"problem: {name} have an entry twice")
-        return Rows(ends, column, chance)
+        return read_rows(
+            [self.arrays[f"{name}.{one}"] for one in ("ends", "column", "chance")], rows, columns, f"problem: {name}"
+        )
 
     def record(self, digest: str) -> Record:
         head, size = self.head, self.size
