@@ -10,7 +10,7 @@ The draws are the verifier's, so nothing in a certificate can influence them.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -129,6 +129,16 @@ class Sampler:
         """So many draws of what a run pays of each quantity. **Raises:** `OutOfTime`."""
         require(not self.problem.endless, "sequences: the return is over an infinite horizon")
         return self._runs(count, random, clock)[0]
+
+    def interval(
+        self, count: int, doubt: float, random: np.random.Generator, clock: Watch | None, quantity: int | None = None
+    ) -> Interval:
+        """An interval for the bits, or for what is paid of a quantity, from so many draws."""
+        if quantity is not None:
+            low, high = self.range(quantity)
+            return interval(self.earn(count, random, clock)[quantity], low, high, doubt, 8 * self.eta * (high - low))
+        found = interval(self.draw(count, random, clock), 0.0, self.most_bits, doubt, self.error)
+        return replace(found, upper=self.most_bits) if self.problem.untimed else found  # one with a clock may know more
 
     def _runs(
         self, count: int, random: np.random.Generator, clock: Watch | None
