@@ -23,8 +23,8 @@ from .backward import rule_bound
 from .belief_bound import belief_bound
 from .checked_policy import channels_heard
 from .checked_problem import CheckedProblem, Paid, most_bits
-from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
-from .form import MOST_SEQUENCES, check_form
+from .claims import MOST_SEQUENCES, Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
+from .form import check_form
 from .policy_values import PolicyValues, ProvenValue, policy_values
 from .reading import MALFORMED, whole
 from .record import Record

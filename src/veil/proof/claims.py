@@ -1,11 +1,20 @@
-"""The items of a certificate: what is claimed of quantities and channels, and bounds over all policies with their rules."""
+"""The items of a certificate: what is claimed of quantities and channels, and bounds over all policies with their rules.
+
+`FORMS` are the forms of fields, as `check_form` takes them; arrays are checked where they are used.
+"""
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from ..common.exact import rounded_down
+from .reading import is_amount, is_finite, whole
+
+MOST_SEQUENCES = 10**7  # of a statistical claim
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,6 +27,10 @@ class ProvenQuantity:
     quantity counts in the objective, beside the bits.
     """
 
+    FORMS: ClassVar = {
+        "bound": (is_finite,), "value": is_finite, "error": is_amount, "met": bool, "sequences": whole(0, MOST_SEQUENCES),
+        "factor": is_finite,
+    }  # fmt: skip
     name: str
     relation: str
     bound: float | None
@@ -52,6 +65,7 @@ class Sampled:
     `sequences`: how many the verifier draws at first, unless it is told otherwise.
     """
 
+    FORMS: ClassVar = {"lower": is_amount, "upper": is_amount, "sequences": whole(2, MOST_SEQUENCES)}
     lower: float
     upper: float
     sequences: int
@@ -66,6 +80,10 @@ class ProvenChannel:
     `sampled`: what is claimed with confidence beside that, or None.
     """
 
+    FORMS: ClassVar = {
+        "number": whole(), "min": (is_finite,), "max": (is_finite,), "lower": is_amount, "upper": is_amount,
+        "window": (whole(-1), ...), "prune": is_amount, "merge": whole(), "sampled": (Sampled,),
+    }  # fmt: skip
     number: int
     name: str
     min: float | None
@@ -101,6 +119,7 @@ class ObserverRule:
     For a secret with a value at every time there is a rule for each, `each[t][node, z] = −log2 q_t(z|node)`.
     """
 
+    FORMS: ClassVar = {"channel": whole(), "weight": is_amount}
     first: Int[np.ndarray, " F"]
     following: tuple[Int[np.ndarray, "n E"], ...]
     costs: Float[np.ndarray, "n Z"]
@@ -121,6 +140,9 @@ class ProvenBound:
     bits; `prices`: the multiplier of each quantity, in bits per unit of it; `rules`: the observers that prove the bound.
     """
 
+    FORMS: ClassVar = {
+        "delay": whole(0, 1), "upper": is_finite, "prices": (is_amount, ...), "rules": (ObserverRule, ...)
+    }  # fmt: skip
     delay: int
     upper: float
     prices: tuple[float, ...]
@@ -148,6 +170,7 @@ class BeliefBound:
     leads to, -1 for none; `points`: the beliefs of time 0 and later.
     """
 
+    FORMS: ClassVar = {"lower": is_finite, "prices": (is_amount, ...), "points": (Beliefs, ...)}
     lower: float
     prices: tuple[float, ...]
     first: Int[np.ndarray, " F"]
@@ -186,6 +209,10 @@ class Claim:
     what the policy remembers; `beliefs`: with goal "transparent" a lower bound over all policies.
     """
 
+    FORMS: ClassVar = {
+        "goal": lambda goal: goal in ("opaque", "transparent"), "hidden": (whole(), ...), "quantities": (ProvenQuantity, ...),
+        "channels": (ProvenChannel, ...), "bounds": (ProvenBound, ...), "register": (Register,), "beliefs": (BeliefBound,),
+    }  # fmt: skip
     goal: str
     hidden: tuple[int, ...]
     quantities: tuple[ProvenQuantity, ...]
@@ -209,8 +236,7 @@ class Claim:
         for one in self.quantities:
             factor = Fraction(one.factor)
             exact += factor * Fraction(one.value) - abs(factor) * Fraction(one.error)
-        found = float(exact)
-        return found if Fraction(found) <= exact else math.nextafter(found, -math.inf)
+        return rounded_down(exact)
 
     @property
     def lower(self) -> float:

@@ -4,34 +4,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from .arithmetic import require
-from .claims import (
-    BeliefBound,
-    Beliefs,
-    Claim,
-    ObserverRule,
-    ProvenBound,
-    ProvenChannel,
-    ProvenQuantity,
-    Register,
-    Sampled,
-)
+from .claims import Claim, ProvenBound
 from .reading import check_form as check_fields
-from .reading import is_amount, is_finite, whole
 from .record import Record
-
-MOST_SEQUENCES = 10**7  # of a statistical claim
-_FIELDS = {
-    ProvenQuantity: {"bound": (is_finite,), "value": is_finite, "error": is_amount, "met": bool,
-                     "sequences": whole(0, MOST_SEQUENCES), "factor": is_finite},
-    ProvenChannel: {"number": whole(), "min": (is_finite,), "max": (is_finite,), "lower": is_amount, "upper": is_amount,
-                    "window": [whole(-1)], "prune": is_amount, "merge": whole(), "sampled": (Sampled,)},
-    Sampled: {"lower": is_amount, "upper": is_amount, "sequences": whole(2, MOST_SEQUENCES)},
-    ProvenBound: {"delay": whole(0, 1), "upper": is_finite, "prices": [is_amount], "rules": [ObserverRule]},
-    ObserverRule: {"channel": whole(), "weight": is_amount},
-    BeliefBound: {"lower": is_finite, "prices": [is_amount], "points": [Beliefs]},
-}  # fmt: skip
-_CLAIM = {"goal": lambda goal: goal in ("opaque", "transparent"), "hidden": [whole()], "quantities": [ProvenQuantity],
-          "channels": [ProvenChannel], "bounds": [ProvenBound], "register": (Register,), "beliefs": (BeliefBound,)}  # fmt: skip
 
 
 def claimed_channels(record: Record, hidden: Sequence[int]) -> tuple[int, ...] | None:
@@ -50,8 +25,8 @@ def check_form(claim: Claim, record: Record, *, heard: bool) -> None:
     for name, found, value in (("problem_hash", claim.problem_hash, record.problem),
                                ("record_hash", claim.record_hash, record.digest)):  # fmt: skip
         require(found == value, f"{name}: the certificate says {found!r}, the problem has {value!r}")
-    for name, form in _CLAIM.items():
-        check_fields(getattr(claim, name), form, name, _FIELDS)
+    for name, form in Claim.FORMS.items():
+        check_fields(getattr(claim, name), form, name)
     _check_quantities(claim, record)
     _check_channels(claim, record)
     _check_bounds(claim, heard)

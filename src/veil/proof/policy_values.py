@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ..common.exact import always_met
+from ..common.exact import always_met, rounded_down
 from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import FLOOR, TINY, UNIT, discount_power, gamma, require
@@ -176,5 +176,4 @@ def _proven(
         met = low >= Fraction(bound) if paid.sign > 0 else high <= Fraction(bound)
     expected = float(min(max(middle, low), high))
     within = max(high - Fraction(expected), Fraction(expected) - low)
-    error = float(within)
-    return ProvenValue(expected, error if Fraction(error) >= within else math.nextafter(error, math.inf), met)
+    return ProvenValue(expected, abs(rounded_down(-within)), met)

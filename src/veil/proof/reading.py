@@ -1,6 +1,6 @@
 """Numbers, arrays and items as the verifier takes them: checked for type and range, arrays then in float64 or int64."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -102,29 +102,29 @@ def whole(least: int = 0, most: int = 2**31) -> Callable[[object], bool]:
     return inside
 
 
-def check_form(value: Any, form: Any, what: str, items: Mapping[type, Mapping[str, Any]] | None = None) -> None:
-    """Raise `CertificateError` unless a value has a form: a type; a function that tells; `(form,)` for None or that form;
-    `[form]` for several of it; a dictionary with the forms of fields.
-
-    `items`: the forms of the fields of items, by their type; several are then a tuple, and in a text, without it, a list.
-    """
-    if isinstance(form, tuple):
-        form = form[0] if value is not None else type(None)
-    kind = {dict: dict, list: list if items is None else tuple}.get(type(form), form)
+def check_form(value: Any, form: Any, what: str) -> None:
+    """Raise `CertificateError` unless a value has a form: a type, with the forms of fields in its `FORMS` if it has these; a
+    function that tells; `(form,)` for None or that form; `[form]` or `(form, ...)` for a list or a tuple of several; a
+    dictionary with the forms of fields."""
+    if isinstance(form, tuple) and len(form) == 1:
+        return None if value is None else check_form(value, form[0], what)
+    kind = type(form) if isinstance(form, dict | list | tuple) else form
     good = type(value) is kind if isinstance(kind, type) else kind(value)
     if not good:  # a function says in its first words what it expects
         words = f"a {kind.__name__}" if isinstance(kind, type) else (kind.__doc__ or "something else").splitlines()[0]
         require(good, f"{what}: it is {short(value)}, expected {words.removeprefix('Whether something is ')}")
-    if isinstance(form, dict):
-        wrong = set(form) - set(value or ()), set(value or ()) - set(form)
+    if isinstance(form, list | tuple):
+        for one in value:
+            check_form(one, form[0], what)
+    elif isinstance(form, dict):
+        wrong = set(form) - set(value), set(value) - set(form)
         words = f"{what}: its fields are wrong: missing {sorted(wrong[0])}, unknown {short(sorted(wrong[1]))}"
         require(not any(wrong), words)
-    if isinstance(form, list):
-        for one in value or ():
-            check_form(one, form[0], what, items)
-        return
-    for name, own in (form if isinstance(form, dict) else (items or {}).get(form, {})).items():
-        check_form(value[name] if isinstance(value, dict) else getattr(value, name), own, f"{what}: {name}", items)
+        for name, own in form.items():
+            check_form(value[name], own, f"{what}: {name}")
+    else:
+        for name, own in getattr(form, "FORMS", {}).items():
+            check_form(getattr(value, name), own, f"{what}: {name}")
 
 
 def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

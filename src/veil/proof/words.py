@@ -5,7 +5,8 @@ import json
 from fractions import Fraction
 
 from ..common.errors import CertificateError
-from ..common.rounding import lower_text, rounded_down, upper_text
+from ..common.exact import rounded_down
+from ..common.rounding import lower_text, upper_text
 from .arithmetic import require
 from .certificate import CONFIDENCE, Certificate, likely_bits
 from .claims import ProvenQuantity
