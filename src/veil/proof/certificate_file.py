@@ -13,9 +13,9 @@ from safetensors.numpy import load, save
 from ..common.errors import CertificateError, CertificateFileError
 from ..common.files import check_replaceable, read_whole, reason, write_whole
 from ..common.text import parse_json
-from .certificate import Certificate
 from .claims import BeliefBound, Beliefs, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
 from .reading import check_form, each_once, is_finite, whole
+from .statement import Statement
 
 FORM = "veil-certificate-8"
 MARKER = b"veil-certificate-"
@@ -32,7 +32,7 @@ _HEAD = {
 _BELIEFS = ("ends", "place", "weight", "child")
 
 
-def save_certificate(certificate: Certificate, path: str | Path) -> None:
+def save_statement(certificate: Statement, path: str | Path) -> None:
     """`Certificate.save`."""
     path, arrays = Path(path), dict[str, np.ndarray]()
     head: dict[str, Any] = {name: getattr(certificate, name) for name in _PLAIN}
@@ -66,7 +66,7 @@ def save_certificate(certificate: Certificate, path: str | Path) -> None:
         raise CertificateFileError(f"cannot write the certificate to {path}: {reason(error)}") from error
 
 
-def load_certificate(path: str | Path) -> Certificate:
+def load_statement(path: str | Path) -> Statement:
     """`Certificate.load`."""
     path = Path(path)
     head = _read_head(path)
@@ -140,7 +140,7 @@ def _read_head(path: Path) -> dict[str, Any]:
     return found
 
 
-def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certificate:
+def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Statement:
     check_form(head, _HEAD, "the certificate")
     register, beliefs = head["register"], head["beliefs"]
     if register is not None:
@@ -150,7 +150,7 @@ def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certifica
         points = tuple(Beliefs(**{name: arrays[own + name] for name in _BELIEFS}) for own in under)
         prices = tuple(map(float, beliefs["prices"]))
         beliefs = BeliefBound(float(beliefs["lower"]), prices, arrays["beliefs.first"], points)
-    return Certificate(
+    return Statement(
         **{name: head[name] for name in _PLAIN},
         hidden=tuple(head["hidden"]),
         quantities=tuple(ProvenQuantity(**one) for one in head["quantities"]),
