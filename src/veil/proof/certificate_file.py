@@ -12,7 +12,7 @@ from safetensors.numpy import load, save
 
 from ..common.errors import CertificateError, CertificateFileError
 from ..common.files import check_replaceable, read_whole, reason, write_whole
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 from .claims import BeliefBound, Beliefs, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
 from .reading import check_form, each_once, is_finite, whole
 from .statement import Statement
