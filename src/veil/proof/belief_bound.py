@@ -14,12 +14,12 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.pace import Watch
-from ..common.plain_logs import log2_or_zero
 from .arithmetic import FLOOR, UNIT, gamma, require
 from .checked_problem import Bounds, CheckedProblem
 from .claims import BeliefBound, Beliefs
+from .entropy import bits_of
 from .prices import Lagrangian, checked_prices
-from .reading import read_integers, read_rows
+from .reading import Rows, read_integers
 from .record import Record
 
 _AT_ONCE = 2**22  # numbers of beliefs that are made together
@@ -110,7 +110,7 @@ class _Backward:
         require(time < self.horizon, f"{what} are too many times")
         child = read_integers(given.child, -1, sum(len(one.child) for one in later), 2, what)
         shape = len(child), self.size * self._values(time)
-        rows = read_rows((given.ends, given.place, given.weight), *shape, what)
+        rows = Rows.read((given.ends, given.place, given.weight), *shape, what)
         require((rows.chance > FLOOR) & (rows.chance <= 1), f"{what} have numbers that are no probabilities")
         require(child.shape[1] == self.problem.num_events[0], f"{what} lead to others than events do")
         return sp.csr_array((rows.chance, rows.target, rows.ends), shape=shape), child
@@ -196,7 +196,7 @@ class _Backward:
         if values == 1:
             return beliefs @ self.told
         joint = beliefs.reshape(len(beliefs), -1, values)
-        return joint.sum(axis=2) @ self.told + (_bits(joint).sum(axis=1) if time < self.horizon else 0.0)
+        return joint.sum(axis=2) @ self.told + (bits_of(joint).sum(axis=1) if time < self.horizon else 0.0)
 
     def _counts(self, time: int) -> bool:
         return time == self.horizon if self.each is None else bool(self.each.weights[time])
@@ -206,15 +206,8 @@ class _Backward:
         if not self._counts(time):
             return np.zeros(len(beliefs))
         if self.each is not None:
-            return float(self.each.weights[time]) * _bits(beliefs @ self.forecasts[time])
-        return _bits(beliefs.reshape(len(beliefs), -1, self._values(time)).sum(axis=1))
-
-
-def _bits(joint: Float[np.ndarray, "... z"]) -> Float[np.ndarray, "..."]:
-    """`Σ_z p_z log2(Σp / p_z)` of each row."""
-    total = joint.sum(axis=-1, keepdims=True)
-    share = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
-    return np.maximum(0.0, -(joint * log2_or_zero(share)).sum(axis=-1))
+            return float(self.each.weights[time]) * bits_of(beliefs @ self.forecasts[time])
+        return bits_of(beliefs.reshape(len(beliefs), -1, self._values(time)).sum(axis=1))
 
 
 def _forecasts(problem: CheckedProblem) -> list[np.ndarray]:

@@ -127,8 +127,7 @@ class CheckedProblem:
         self.available = record.moves.degree.reshape(self.size, self.actions) > 0
         self._row = np.repeat(np.arange(self.size * self.actions), record.moves.degree)
         self.products = len(self.observers) - 1  # more in what is seen of a state
-        self._check_least()
-        self.terms, self.defect = self._most_moves(), self._largest_defect()
+        self.terms, self.defect = self._measured()
         self._kept = dict[tuple[int, ...], Moves]()
         x, events, chance = self.start_columns
         self.start: tuple[Numbers, Columns, np.ndarray] = x, events, reduce(np.multiply, chance)
@@ -157,21 +156,25 @@ class CheckedProblem:
                 stride *= size
         return labels, digit
 
-    def _check_least(self) -> None:
-        """Raise `CertificateError` where products of probabilities would lose digits."""
-        record = self.record
-        least = min(float(one.min(initial=1)) for one in (record.starts[1] * record.starts[2], record.moves.chance))
-        least *= math.prod(min(float(table.chance.min()) for table in one.tables) for one in self.observers)
-        require(least >= FLOOR, f"problem: a probability can be {least}, expected 2^-900 (about 1e-271) or more")
-
-    def _largest_defect(self) -> float:
-        """ρ of all distributions: of the models, of the starts in each, of moves and of what is seen."""
-        record, (x, weight, begun) = self.record, self.record.starts
+    def _measured(self) -> tuple[int, float]:
+        """The most moves of one (x, a), and ρ of the models, of the starts in each, of all moves and of what is seen; raises
+        `CertificateError` where products of probabilities would lose digits."""
+        record, row, shown = self.record, self._row, np.ones(len(self._row), dtype=np.int64)
+        (x, weight, begun), moves = record.starts, record.moves
+        least = min(float(one.min(initial=1)) for one in (weight * begun, moves.chance))
         first, models = np.unique(record.model[x], return_index=True, return_inverse=True)[1:]
-        sums = [np.array([weight[first].sum()]), np.bincount(models.ravel(), begun), record.moves.sums]
-        sums += [table.sums for one in self.observers for table in one.tables]
+        sums = [np.array([weight[first].sum()]), np.bincount(models.ravel(), begun), moves.sums]
+        for one in self.observers:
+            least *= min(float(table.chance.min()) for table in one.tables)
+            sums += [table.sums for table in one.tables]
+            seen = row // self.actions if self.delay else moves.target
+            shown *= np.max(
+                [table.degree[self._shown(table, seen, row % self.actions)] for table in one.tables], axis=0
+            )
+        require(least >= FLOOR, f"problem: a probability can be {least}, expected 2^-900 (about 1e-271) or more")
         longest = max([self.states, int(record.model.max()) + 1, *(one.observations for one in self.observers)])
-        return defect_of(np.concatenate(sums), longest, "problem") * max(1, len(self.observers))
+        defect = defect_of(np.concatenate(sums), longest, "problem") * max(1, len(self.observers))
+        return int(np.bincount(row, shown).max()), defect
 
     def value_of(self, channel: int, z: Numbers) -> Numbers:
         """The value of one secret in the values of all."""
@@ -305,15 +308,6 @@ class CheckedProblem:
                 require(one.of[x] >= 0, "problem: the secret has no value in a state that can occur")
                 z = z + one.stride * one.of[x]
         return z
-
-    def _most_moves(self) -> int:
-        """The most moves of one (x, a)."""
-        row, shown = self._row, np.ones(len(self._row), dtype=np.int64)
-        seen = row // self.actions if self.delay else self.record.moves.target
-        for one in self.observers:
-            every = [table.degree[self._shown(table, seen, row % self.actions)] for table in one.tables]
-            shown *= np.max(every, axis=0)
-        return int(np.bincount(row, shown).max())
 
 
 def _tells(given: Columns, x: Numbers) -> bool:

@@ -71,3 +71,10 @@ def merge_histories(
     # The charge is a difference of two entropies of the code, each of which moves by as much as the weights may.
     error += 2.1 * eta * weight * log2_of_count(int(code.max()) + 2)
     return merged, max(0.0, math.fsum(terms.tolist())) + error
+
+
+def bits_of(joint: Float[np.ndarray, "... z"]) -> Float[np.ndarray, "..."]:
+    """`Σ_z p_z log2(Σp / p_z)` of each row."""
+    total = joint.sum(axis=-1, keepdims=True)
+    share = np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
+    return np.maximum(0.0, -(joint * log2_or_zero(share)).sum(axis=-1))

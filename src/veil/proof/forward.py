@@ -47,9 +47,8 @@ class ForwardPass:
 
     `roundings` counts the roundings behind the worst weight, `most_in_a_step` those of one step, `defect` is ρ of all rows
     used. The events of a history are those of the observer of the first channel asked about, and the policy may act on more.
-    Weights below `below`
-    are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for all; `charged`: bits that merging
-    may have cost. `sums`: what is paid of each quantity of the problem.
+    Weights below `below` are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for all;
+    `charged`: bits that merging may have cost. `sums`: what is paid of each quantity of the problem.
 
     Where the secret is a whole path that with the events tells W = (memory, x), its entropy is
     `H(W_T|h_T) + Σ_t H(W_t|W_{t+1},h_{t+1})`, since W_{t+1} separates the past from the future; `terms` are those of the sum.

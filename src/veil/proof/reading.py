@@ -22,6 +22,16 @@ class Rows:
     target: Numbers
     chance: Float[np.ndarray, " m"]
 
+    @classmethod
+    def read(cls, given: Sequence[object], rows: int, columns: int, what: str) -> "Rows":
+        """Rows by their parts: each number of a row comes once, in order, with a positive probability."""
+        ends, chance = read_integers(given[0], 0, 2**40, 1, what), read_floats(given[2], 1, what)
+        target, steps = read_integers(given[1], 0, columns, 1, what), np.diff(ends)
+        fits = len(ends) == rows + 1 and ends[0] == 0 and ends[-1] == len(target) == len(chance) and (steps >= 0).all()
+        require(fits and ((chance > 0) & (chance < np.inf)).all(), f"{what} are no distributions")
+        require(np.diff(np.repeat(np.arange(rows), steps) * columns + target) > 0, f"{what} have an entry twice")
+        return cls(ends, target, chance)
+
     @cached_property
     def degree(self) -> Numbers:
         """How many entries each row has."""
@@ -38,18 +48,6 @@ class Rows:
         """The computed sum of each row that has entries, whose error `defect_of` allows for."""
         row = np.repeat(np.arange(len(self.degree)), self.degree)
         return np.bincount(row, self.chance, len(self.degree))[self.degree > 0]
-
-
-def read_rows(given: Sequence[object], rows: int, columns: int, what: str) -> Rows:
-    """Rows by their `ends`, `target` and `chance`: each number of a row comes once, in order, with a positive probability."""
-    ends, chance = read_integers(given[0], 0, 2**40, 1, what), read_floats(given[2], 1, what)
-    target, steps = read_integers(given[1], 0, columns, 1, what), np.diff(ends)
-    fits = len(ends) == rows + 1 and ends[0] == 0 and ends[-1] == len(target) == len(chance)
-    require(
-        fits and (steps >= 0).all() and (chance > 0).all() and np.isfinite(chance).all(), f"{what} are no distributions"
-    )
-    require(np.diff(np.repeat(np.arange(rows), steps) * columns + target) > 0, f"{what} have an entry twice")
-    return Rows(ends, target, chance)
 
 
 def read_integers(given: object, low: int, high: int, dimensions: int, what: str) -> Int[np.ndarray, "..."]:

@@ -16,18 +16,7 @@ from safetensors.numpy import load
 
 from ..common.errors import CertificateError
 from .arithmetic import Numbers, require
-from .reading import (
-    MALFORMED,
-    Rows,
-    check_form,
-    each_once,
-    is_amount,
-    is_finite,
-    read_floats,
-    read_integers,
-    read_rows,
-    whole,
-)  # fmt: skip
+from .reading import MALFORMED, Rows, check_form, each_once, is_amount, is_finite, read_floats, read_integers, whole
 
 FORM = "veil-record-1"
 _MOST = 2**40
@@ -211,9 +200,8 @@ class _Reader:
         return found
 
     def rows(self, name: str, rows: int, columns: int) -> Rows:
-        return read_rows(
-            [self.arrays[f"{name}.{one}"] for one in ("ends", "column", "chance")], rows, columns, f"problem: {name}"
-        )
+        parts = [self.arrays[f"{name}.{one}"] for one in ("ends", "column", "chance")]
+        return Rows.read(parts, rows, columns, f"problem: {name}")
 
     def record(self, digest: str) -> Record:
         head, size = self.head, self.size

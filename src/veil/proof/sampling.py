@@ -1,11 +1,7 @@
 """Statistical claims: what a policy hides and earns, over sequences that the verifier draws itself.
 
-`H(Z|Y) = E[h(Y)]`, and `h(y) = H(Z|Y=y)` is computed along a sequence y by a filter, whatever the number of sequences. With n
-independent draws of mean m and variance v, of a number between 0 and R (empirical Bernstein; Maurer and Pontil, 2009),
-
-    |E − m| ≤ sqrt(2 v ln(4/α) / n) + 7 R ln(4/α) / (3 (n − 1))    with probability 1 − α or more.
-
-The draws are the verifier's, so nothing in a certificate can influence them.
+`H(Z|Y) = E[h(Y)]`, and `h(y) = H(Z|Y=y)` is computed along a sequence y by a filter, whatever the number of sequences. The
+draws are the verifier's, so nothing in a certificate can influence them; `README.md` has the interval that they give.
 """
 
 import math
@@ -22,6 +18,7 @@ from ..common.plain_logs import log2_or_zero, natural_log
 from .arithmetic import UNIT, Numbers, defect_of, gamma, group, require
 from .checked_policy import Entries, Taken, read_policy, some
 from .checked_problem import CheckedProblem
+from .entropy import bits_of
 from .forward import MOST_MOVES
 from .policy_values import PolicyContent
 
@@ -267,6 +264,4 @@ def _entropies(message: Float[np.ndarray, "n B"], value: Numbers) -> Float[np.nd
     """The entropy of the value under each belief."""
     kinds, number = np.unique(value, return_inverse=True)
     table = sp.csr_array((np.ones(len(value)), (number.ravel(), np.arange(len(value)))), shape=(len(kinds), len(value)))
-    joint = table @ message
-    joint /= joint.sum(axis=0)
-    return -(joint * log2_or_zero(joint)).sum(axis=0)
+    return bits_of((table @ message).T)
