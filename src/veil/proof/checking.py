@@ -24,7 +24,7 @@ from .belief_bound import belief_bound
 from .checked_policy import channels_heard
 from .checked_problem import CheckedProblem, Paid, most_bits
 from .claims import MOST_SEQUENCES, Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
-from .form import check_form
+from .form import check_claim
 from .policy_values import PolicyValues, ProvenValue, policy_values
 from .reading import MALFORMED, whole
 from .record import Record
@@ -105,7 +105,7 @@ def check(
     """
     try:
         require(agent.digest == claim.policy_hash, "policy_hash: the certificate is about another policy")
-        check_form(claim, record, heard=bool(channels_heard(record, agent, register)) or record.blind)
+        check_claim(claim, record, heard=bool(channels_heard(record, agent, register)) or record.blind)
         return _Check(claim, record, agent, register, draws or Draws(), clock).all()
     except CertificateError:
         raise

@@ -1,18 +1,17 @@
 """The items of a certificate: what is claimed of quantities and channels, and bounds over all policies with their rules.
 
-`FORMS` are the forms of fields, as `check_form` takes them; arrays are checked where they are used.
+The forms of fields are those that `check_form` takes; arrays are checked where they are used.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.exact import rounded_down
-from .reading import is_amount, is_finite, whole
+from .reading import formed, is_amount, is_finite, whole
 
 MOST_SEQUENCES = 10**7  # of a statistical claim
 
@@ -27,18 +26,14 @@ class ProvenQuantity:
     quantity counts in the objective, beside the bits.
     """
 
-    FORMS: ClassVar = {
-        "bound": (is_finite,), "value": is_finite, "error": is_amount, "met": bool, "sequences": whole(0, MOST_SEQUENCES),
-        "factor": is_finite,
-    }  # fmt: skip
     name: str
     relation: str
-    bound: float | None
-    value: float
-    error: float
-    met: bool
-    sequences: int = 0
-    factor: float = 0.0
+    bound: float | None = field(metadata=formed((is_finite,)))
+    value: float = field(metadata=formed(is_finite))
+    error: float = field(metadata=formed(is_amount))
+    met: bool = field(metadata=formed(bool))
+    sequences: int = field(default=0, metadata=formed(whole(0, MOST_SEQUENCES)))
+    factor: float = field(default=0.0, metadata=formed(is_finite))
 
     @property
     def missing(self) -> float:
@@ -65,10 +60,9 @@ class Sampled:
     `sequences`: how many the verifier draws at first, unless it is told otherwise.
     """
 
-    FORMS: ClassVar = {"lower": is_amount, "upper": is_amount, "sequences": whole(2, MOST_SEQUENCES)}
-    lower: float
-    upper: float
-    sequences: int
+    lower: float = field(metadata=formed(is_amount))
+    upper: float = field(metadata=formed(is_amount))
+    sequences: int = field(metadata=formed(whole(2, MOST_SEQUENCES)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,20 +74,16 @@ class ProvenChannel:
     `sampled`: what is claimed with confidence beside that, or None.
     """
 
-    FORMS: ClassVar = {
-        "number": whole(), "min": (is_finite,), "max": (is_finite,), "lower": is_amount, "upper": is_amount,
-        "window": (whole(-1), ...), "prune": is_amount, "merge": whole(), "sampled": (Sampled,),
-    }  # fmt: skip
-    number: int
+    number: int = field(metadata=formed(whole()))
     name: str
-    min: float | None
-    max: float | None
-    lower: float
-    upper: float
-    window: tuple[int, int]
-    prune: float
-    merge: int
-    sampled: Sampled | None = None
+    min: float | None = field(metadata=formed((is_finite,)))
+    max: float | None = field(metadata=formed((is_finite,)))
+    lower: float = field(metadata=formed(is_amount))
+    upper: float = field(metadata=formed(is_amount))
+    window: tuple[int, int] = field(metadata=formed((whole(-1), ...)))
+    prune: float = field(metadata=formed(is_amount))
+    merge: int = field(metadata=formed(whole()))
+    sampled: Sampled | None = field(default=None, metadata=formed((Sampled,)))
 
     @property
     def met(self) -> bool:
@@ -119,13 +109,12 @@ class ObserverRule:
     For a secret with a value at every time there is a rule for each, `each[t][node, z] = −log2 q_t(z|node)`.
     """
 
-    FORMS: ClassVar = {"channel": whole(), "weight": is_amount}
     first: Int[np.ndarray, " F"]
     following: tuple[Int[np.ndarray, "n E"], ...]
     costs: Float[np.ndarray, "n Z"]
     memory: str
-    channel: int = 0
-    weight: float = 1.0
+    channel: int = field(default=0, metadata=formed(whole()))
+    weight: float = field(default=1.0, metadata=formed(is_amount))
     path_keys: tuple[Int[np.ndarray, "k 3"], ...] = ()
     path_costs: tuple[Float[np.ndarray, " k"], ...] = ()
     each: tuple[Float[np.ndarray, "n Z"], ...] = ()
@@ -140,13 +129,10 @@ class ProvenBound:
     bits; `prices`: the multiplier of each quantity, in bits per unit of it; `rules`: the observers that prove the bound.
     """
 
-    FORMS: ClassVar = {
-        "delay": whole(0, 1), "upper": is_finite, "prices": (is_amount, ...), "rules": (ObserverRule, ...)
-    }  # fmt: skip
-    delay: int
-    upper: float
-    prices: tuple[float, ...]
-    rules: tuple[ObserverRule, ...]
+    delay: int = field(metadata=formed(whole(0, 1)))
+    upper: float = field(metadata=formed(is_finite))
+    prices: tuple[float, ...] = field(metadata=formed((is_amount, ...)))
+    rules: tuple[ObserverRule, ...] = field(metadata=formed((ObserverRule, ...)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +156,10 @@ class BeliefBound:
     leads to, -1 for none; `points`: the beliefs of time 0 and later.
     """
 
-    FORMS: ClassVar = {"lower": is_finite, "prices": (is_amount, ...), "points": (Beliefs, ...)}
-    lower: float
-    prices: tuple[float, ...]
+    lower: float = field(metadata=formed(is_finite))
+    prices: tuple[float, ...] = field(metadata=formed((is_amount, ...)))
     first: Int[np.ndarray, " F"]
-    points: tuple[Beliefs, ...]
+    points: tuple[Beliefs, ...] = field(metadata=formed((Beliefs, ...)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,21 +194,17 @@ class Claim:
     what the policy remembers; `beliefs`: with goal "transparent" a lower bound over all policies.
     """
 
-    FORMS: ClassVar = {
-        "goal": lambda goal: goal in ("opaque", "transparent"), "hidden": (whole(), ...), "quantities": (ProvenQuantity, ...),
-        "channels": (ProvenChannel, ...), "bounds": (ProvenBound, ...), "register": (Register,), "beliefs": (BeliefBound,),
-    }  # fmt: skip
-    goal: str
-    hidden: tuple[int, ...]
-    quantities: tuple[ProvenQuantity, ...]
-    channels: tuple[ProvenChannel, ...]
-    bounds: tuple[ProvenBound, ...]
+    goal: str = field(metadata=formed(lambda goal: goal in ("opaque", "transparent")))
+    hidden: tuple[int, ...] = field(metadata=formed((whole(), ...)))
+    quantities: tuple[ProvenQuantity, ...] = field(metadata=formed((ProvenQuantity, ...)))
+    channels: tuple[ProvenChannel, ...] = field(metadata=formed((ProvenChannel, ...)))
+    bounds: tuple[ProvenBound, ...] = field(metadata=formed((ProvenBound, ...)))
     problem_hash: str
     record_hash: str
     policy_hash: str
     values: Float[np.ndarray, "2 N"] | None = None
-    register: Register | None = None
-    beliefs: BeliefBound | None = None
+    register: Register | None = field(default=None, metadata=formed((Register,)))
+    beliefs: BeliefBound | None = field(default=None, metadata=formed((BeliefBound,)))
 
     @property
     def least(self) -> list[ProvenChannel]:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from .arithmetic import require
 from .claims import Claim, ProvenBound
-from .reading import check_form as check_fields
+from .reading import check_form, forms_of
 from .record import Record
 
 
@@ -17,7 +17,7 @@ def claimed_channels(record: Record, hidden: Sequence[int]) -> tuple[int, ...] |
     return None if any(channels[number].refused for number in found) else found
 
 
-def check_form(claim: Claim, record: Record, *, heard: bool) -> None:
+def check_claim(claim: Claim, record: Record, *, heard: bool) -> None:
     """Raise `CertificateError` unless the claim has the right form, belongs to the problem, and its parts fit each other.
 
     **Arguments:** `heard`: the policy acts on observations.
@@ -25,8 +25,8 @@ def check_form(claim: Claim, record: Record, *, heard: bool) -> None:
     for name, found, value in (("problem_hash", claim.problem_hash, record.problem),
                                ("record_hash", claim.record_hash, record.digest)):  # fmt: skip
         require(found == value, f"{name}: the certificate says {found!r}, the problem has {value!r}")
-    for name, form in Claim.FORMS.items():
-        check_fields(getattr(claim, name), form, name)
+    for name, form in forms_of(Claim).items():
+        check_form(getattr(claim, name), form, name)
     _check_quantities(claim, record)
     _check_channels(claim, record)
     _check_bounds(claim, heard)

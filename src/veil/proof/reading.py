@@ -1,7 +1,7 @@
 """Numbers, arrays and items as the verifier takes them: checked for type and range, arrays then in float64 or int64."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -100,10 +100,20 @@ def whole(least: int = 0, most: int = 2**31) -> Callable[[object], bool]:
     return inside
 
 
+def formed(form: object) -> dict[str, object]:
+    """The metadata of a field of an item that has a form."""
+    return {"form": form}
+
+
+def forms_of(item: Any) -> dict[str, Any]:
+    """The forms of the fields of an item that have one."""
+    return {one.name: one.metadata["form"] for one in fields(item) if "form" in one.metadata}
+
+
 def check_form(value: Any, form: Any, what: str) -> None:
-    """Raise `CertificateError` unless a value has a form: a type, with the forms of fields in its `FORMS` if it has these; a
-    function that tells; `(form,)` for None or that form; `[form]` or `(form, ...)` for a list or a tuple of several; a
-    dictionary with the forms of fields."""
+    """Raise `CertificateError` unless a value has a form: a type, with those of the fields of a dataclass; a function that
+    tells; `(form,)` for None or that form; `[form]` or `(form, ...)` for a list or a tuple of several; a dictionary with the
+    forms of fields."""
     if isinstance(form, tuple) and len(form) == 1:
         return None if value is None else check_form(value, form[0], what)
     kind = type(form) if isinstance(form, dict | list | tuple) else form
@@ -120,8 +130,8 @@ def check_form(value: Any, form: Any, what: str) -> None:
         require(not any(wrong), words)
         for name, own in form.items():
             check_form(value[name], own, f"{what}: {name}")
-    else:
-        for name, own in getattr(form, "FORMS", {}).items():
+    elif is_dataclass(form):
+        for name, own in forms_of(form).items():
             check_form(getattr(value, name), own, f"{what}: {name}")
 
 

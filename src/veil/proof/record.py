@@ -6,7 +6,7 @@ and a hash tells whether they are those of a scenario.
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,19 @@ from safetensors.numpy import load
 
 from ..common.errors import CertificateError
 from .arithmetic import Numbers, require
-from .reading import MALFORMED, Rows, check_form, each_once, is_amount, is_finite, read_floats, read_integers, whole
+from .reading import (
+    MALFORMED,
+    Rows,
+    check_form,
+    each_once,
+    formed,
+    forms_of,
+    is_amount,
+    is_finite,
+    read_floats,
+    read_integers,
+    whole,
+)  # fmt: skip
 
 FORM = "veil-record-1"
 _MOST = 2**40
@@ -31,25 +43,6 @@ def _is_bound(bound: object) -> bool:
     return is_finite(bound) or (plain.isascii() and plain.isdigit() and float(share) <= 100)
 
 
-_HEAD = {
-    "problem": str, "states": whole(1, _MOST), "actions": whole(1, _MOST), "horizon": whole(0, _MOST_STEPS), "endless": bool,
-    "cells": whole(1, _MOST), "agent": whole(), "blind": bool, "knows_model": bool,
-    "observers": [{
-        "observations": whole(1, _MOST_EVENTS), "tables": whole(1), "silent": whole(-1), "sees_actions": bool,
-        "sees_first": bool, "untimed": bool,
-    }],
-    "channels": [{
-        "name": str, "min": (is_amount,), "max": (is_amount,), "receives": whole(), "refused": str,
-        "kind": lambda kind: kind in ("once", "path", "each"), "time": whole(), "values": whole(1, _MOST),
-        "ahead": whole(0, _MOST),
-    }],
-    "quantities": [{
-        "name": str, "sign": lambda sign: type(sign) is int and sign in (-1, 1), "bound": (_is_bound,),
-        "discount": lambda discount: is_amount(discount) and discount <= 1,
-    }],
-}  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False)
 class ObserverRecord:
     """What an observer receives of each state of the model, or of each pair (action, state), in the order `a · S + s`.
@@ -59,13 +52,13 @@ class ObserverRecord:
     silent steps.
     """
 
-    observations: int
-    tables: tuple[Rows, ...]
+    observations: int = field(metadata=formed(whole(1, _MOST_EVENTS)))
+    tables: tuple[Rows, ...] = field(metadata=formed(whole(1)))  # a head tells how many
     at: Numbers
-    silent: int
-    sees_actions: bool
-    sees_first: bool
-    untimed: bool
+    silent: int = field(metadata=formed(whole(-1)))
+    sees_actions: bool = field(metadata=formed(bool))
+    sees_first: bool = field(metadata=formed(bool))
+    untimed: bool = field(metadata=formed(bool))
 
     @property
     def varies(self) -> bool:
@@ -88,17 +81,17 @@ class ChannelRecord:
     `(k · M + m) · S + s` with what the channel remembers.
     """
 
-    name: str
-    min: float | None
-    max: float | None
-    receives: int
-    refused: str
-    kind: str
-    time: int
-    values: int
+    name: str = field(metadata=formed(str))
+    min: float | None = field(metadata=formed((is_amount,)))
+    max: float | None = field(metadata=formed((is_amount,)))
+    receives: int = field(metadata=formed(whole()))
+    refused: str = field(metadata=formed(str))
+    kind: str = field(metadata=formed(lambda kind: kind in ("once", "path", "each")))
+    time: int = field(metadata=formed(whole()))
+    values: int = field(metadata=formed(whole(1, _MOST)))
     value: Numbers
     weights: Float[np.ndarray, " T"]
-    ahead: int
+    ahead: int = field(metadata=formed(whole(0, _MOST)))
     situation: Numbers
 
 
@@ -107,12 +100,12 @@ class QuantityRecord:
     """An expected sum that may be bounded: `E[Σ_t d^t rewards + d^T terminal]`, `sign` +1 where it must be `bound` or more, −1
     or less. `bound` may be None, a number, or a percentage of what policies can reach. `rewards (N, A)`, `terminal (N)`."""
 
-    name: str
-    sign: int
-    bound: float | str | None
+    name: str = field(metadata=formed(str))
+    sign: int = field(metadata=formed(lambda sign: type(sign) is int and sign in (-1, 1)))
+    bound: float | str | None = field(metadata=formed((_is_bound,)))
     rewards: Float[np.ndarray, "N A"]
     terminal: Float[np.ndarray, " N"]
-    discount: float
+    discount: float = field(metadata=formed(lambda discount: is_amount(discount) and discount <= 1))
 
     @property
     def relation(self) -> str:
@@ -131,23 +124,23 @@ class Record:
     `knows_model`. `problem` is the fingerprint of the problem, told and not checked here; `digest` is the hash of the record.
     """
 
-    states: int
-    actions: int
-    horizon: int
-    endless: bool
+    states: int = field(metadata=formed(whole(1, _MOST)))
+    actions: int = field(metadata=formed(whole(1, _MOST)))
+    horizon: int = field(metadata=formed(whole(0, _MOST_STEPS)))
+    endless: bool = field(metadata=formed(bool))
     moves: Rows
     starts: tuple[Numbers, np.ndarray, np.ndarray]
     model: Numbers
     state: Numbers
     cell: Numbers
-    cells: int
-    agent: int
-    blind: bool
-    knows_model: bool
-    observers: tuple[ObserverRecord, ...]
-    channels: tuple[ChannelRecord, ...]
-    quantities: tuple[QuantityRecord, ...]
-    problem: str
+    cells: int = field(metadata=formed(whole(1, _MOST)))
+    agent: int = field(metadata=formed(whole()))
+    blind: bool = field(metadata=formed(bool))
+    knows_model: bool = field(metadata=formed(bool))
+    observers: tuple[ObserverRecord, ...] = field(metadata=formed([forms_of(ObserverRecord)]))
+    channels: tuple[ChannelRecord, ...] = field(metadata=formed([forms_of(ChannelRecord)]))
+    quantities: tuple[QuantityRecord, ...] = field(metadata=formed([forms_of(QuantityRecord)]))
+    problem: str = field(metadata=formed(str))
     digest: str
 
     @property
@@ -173,7 +166,7 @@ def read_record(content: bytes) -> Record:
         form, _, text = json.loads(text, object_pairs_hook=each_once)["__metadata__"]["veil"].partition(" ")
         require(form == FORM, "problem: it has an unknown form")
         head = json.loads(text, object_pairs_hook=each_once)
-        check_form(head, _HEAD, "problem")
+        check_form(head, forms_of(Record), "problem")
         return _Reader(head, arrays).record(hashlib.sha256(content).hexdigest())
     except CertificateError:
         raise
