@@ -135,7 +135,7 @@ def _automaton(register: Register | None, what: str = "what it remembers") -> Re
 
 def channels_heard(record: Record, agent: Agent, register: Register | None) -> tuple[int, ...]:
     """The numbers of the channels whose observations a policy acts on; `AGENT` for readings of its own."""
-    if agent.is_history:
+    if agent.word == "history":
         return tuple(record.number_of(name) for name in agent.sees) or (0,)
     if register is None or not (agent.remembers or record.blind):
         return ()
@@ -150,9 +150,9 @@ def read_policy(
 
     **Raises:** `CertificateError` where the policy is of no known kind or its sizes are not those of the problem.
     """
-    if agent.is_history:
+    if agent.word == "history":
         return _CheckedHistory(problem, agent, register, since)
-    known = agent.kind.split(",")[0] in ("markov", "timed") and len(agent.arrays) == 1
+    known = agent.word in ("markov", "timed") and len(agent.arrays) == 1
     require(known, "policy: it is of an unknown kind")
     return _CheckedTable(problem, agent, register, since)
 
@@ -165,7 +165,7 @@ class _CheckedTable(CheckedPolicy):
 
     def __init__(self, problem: CheckedProblem, agent: Agent, register: Register | None, since: float):
         super().__init__(problem, since)
-        self.table, self.stationary, record = agent.arrays[0], not agent.timed, problem.record
+        self.table, self.stationary, record = agent.arrays[0], agent.word == "markov", problem.record
         self.knows_model, self.codes = record.knows_model, np.arange(record.cells)
         self.start, self.automaton = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1, 1, 1), dtype=np.int64)
         self.place = problem.place.get(AGENT if record.blind else 0)
@@ -179,7 +179,6 @@ class _CheckedTable(CheckedPolicy):
         require(type(self.nodes) is int and 1 <= self.nodes <= 2**20, "policy: its nodes are too many")
         require(problem.record.cells * size * self.nodes < 2**62, "policy: it remembers too much")
         self.codes = read_integers(register.codes, 0, 2**62, 1, "policy: its rows")
-        require(np.diff(self.codes) > 0, "policy: its rows are out of order")
         self.start = read_integers(register.start, -1, size * self.nodes, 2, "policy: what it remembers at first")
         self.automaton = read_integers(register.step, -1, size, 4, "policy: what it remembers then")
         first, event = 1, 1
@@ -239,7 +238,8 @@ class _CheckedHistory(CheckedPolicy):
         size = int(own.situation.max()) + 1
         if sees:
             size = self._read(_automaton(register, "what its situations remember"))
-        self.num_values, self.size, self.memories = int(self.value.max(initial=0)) + 1, size, len(self.step_of)
+        self.num_values, self.size = int(self.value.max(initial=0)) + 1, size
+        self.shape = (_MOST_NODES, *((len(self.step_of), self.num_values + 1) if self.apart else (1, 1)))
         self._check_sizes()
 
     def _read(self, register: Register) -> int:
@@ -257,7 +257,7 @@ class _CheckedHistory(CheckedPolicy):
         return models * memories * states
 
     def _check_sizes(self) -> None:
-        fits = self.size * (self.num_values + 1) * self.memories < 2**62 // _MOST_NODES
+        fits = self.size * (self.num_values + 1) * len(self.step_of) < 2**62 // _MOST_NODES
         require(fits, "policy: it has too many situations and values")
         for time, (node, situation, value, _) in enumerate(self.decisions):
             low, high = (-1, 0) if time < self.time else (0, self.num_values)
@@ -279,7 +279,7 @@ class _CheckedHistory(CheckedPolicy):
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
         event, state = self._event(time, events), self.problem.state[y]
         require(event >= 0, f"policy: it does not know an event that it reaches at time {time}")
-        before, m, value = self._parts(before) if time else (0 * y, 0 * y, 0 * y)
+        before, m, value = np.unravel_index(before, self.shape) if time else (0 * y, 0 * y, 0 * y)
         node = (self.following[time - 1][before, event] if time else self.first[event]).astype(np.int64)
         m = self.step_of[m, state] if time else self.begun[state]
         if self.told is not None and time == self.told_at:
@@ -288,23 +288,15 @@ class _CheckedHistory(CheckedPolicy):
             )
         require(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
         value = self.value[self.place[y] + m * self.problem.states] + 1 if time == self.time else value
-        return (node * self.memories + m) * (self.num_values + 1) + value if self.apart else node
-
-    def _parts(self, memory: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """The node, what is remembered beside the hidden state, and the value, 0 before it is settled."""
-        if not self.apart:
-            return memory, 0 * memory, 0 * memory
-        rest, value = np.divmod(memory, self.num_values + 1)
-        return *np.divmod(rest, self.memories), value
+        return np.ravel_multi_index((node, m, value * self.apart), self.shape)
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         node, situation, value, chances = self.decisions[time]
-        here, m, settled = self._parts(memory)
+        here, m, settled = np.unravel_index(memory, self.shape)
+        known, shape = self.situation[x] + m * self.problem.states, (_MOST_NODES, self.size, self.num_values + 1)
         settled = settled if self.apart else z + (time >= self.time)
-        known = self.situation[x] + m * self.problem.states
         codes, wanted = (
-            (parts[0].astype(np.int64) * self.size + parts[1]) * (self.num_values + 1) + parts[2]
-            for parts in ((node, situation, value + 1), (here, known, settled))
+            np.ravel_multi_index(parts, shape) for parts in ((node, situation, value + 1), (here, known, settled))
         )
         return chances, _found(codes, wanted, time)
 

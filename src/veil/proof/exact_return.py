@@ -6,6 +6,7 @@ Every distribution is divided by its exact sum, in the intervals of `common/exac
 from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -42,34 +43,31 @@ def exact_return(problem: CheckedProblem, policy: CheckedPolicy, paid: Paid) -> 
         if any(one.varies for one in problem.observers):
             columns = problem.columns(time)
         (x, step), (_, target, _, (moved, *shown)) = steps[time - 1], columns
-        # Means over what is seen, over the states that are reached, and over the choices.
-        taken, after = step.taken, [values[one] for one in step.number.tolist()]
-        seen = _product([column[taken.move] for column in shown])
-        after, first = _means(seen, after, taken.entry, taken.choice, target[taken.move])
-        taken = some(taken, first)
-        after, first = _means(moved[taken.move].tolist(), after, taken.entry, taken.choice)
-        entry, choice = taken.entry[first], taken.choice[first]
-        parts = zip(rewards[x[entry], choice // policy.nodes].tolist(), after, strict=True)
+        (entry, move, choice), after = step.taken, [values[one] for one in step.number.tolist()]
+        seen = _product([column[move] for column in shown])
+        after, place = _means(after, (seen, entry, choice, target[move]), (moved[move].tolist(), entry, choice))
+        gained = rewards[x[entry[place]], choice[place] // policy.nodes].tolist()
+        parts = zip(gained, after, strict=True)
         scores = [discounted(scaled(reward, bits), Fraction(paid.discount), value) for reward, value in parts]
-        values, _ = _means(step.choices[entry, choice].tolist(), scores, entry)
+        values, _ = _means(scores, (step.share[place].tolist(), entry[place]))
     x, _, (runs, begun, *shown) = problem.start_columns
-    after, first = _means(_product(shown), [values[one] for one in number.tolist()], x)
-    x, begun, runs = x[first], begun[first], runs[first]
-    after, first = _means(begun.tolist(), after, problem.record.model[x])
-    ((low, high),), _ = _means(runs[first].tolist(), after, 0 * first)
+    levels = (_product(shown), x), (begun.tolist(), problem.record.model[x]), (runs.tolist(), 0 * x)
+    ((low, high),), _ = _means([values[one] for one in number.tolist()], *levels)
     return Fraction(low, 2**bits), Fraction(high, 2**bits)
 
 
-def _means(
-    weights: Sequence[float | Fraction], values: list[Interval], *columns: Numbers
-) -> tuple[list[Interval], Numbers]:
-    """The mean of the values in rows that are equal in some columns, and the number of one row of each kind."""
-    index, number = group(*columns)
-    parts: list[tuple[list[float | Fraction], list[Interval]]] = [([], []) for _ in index]
-    for place, weight, value in zip(number.tolist(), weights, values, strict=True):
-        parts[place][0].append(weight)
-        parts[place][1].append(value)
-    return [mean(whole_numbers(own), found) for own, found in parts], index
+def _means(values: list[Interval], *levels: tuple[Any, ...]) -> tuple[list[Interval], Numbers]:
+    """Means within means, and the number of one row of each kind that is left: each level has the weights of the first rows,
+    and columns, in which rows that are averaged are equal."""
+    place = np.arange(len(values))
+    for weights, *columns in levels:
+        index, number = group(*(column[place] for column in columns))
+        parts: list[tuple[list[float | Fraction], list[Interval]]] = [([], []) for _ in index]
+        for kind, row, value in zip(number.tolist(), place.tolist(), values, strict=True):
+            parts[kind][0].append(weights[row])
+            parts[kind][1].append(value)
+        values, place = [mean(whole_numbers(own), found) for own, found in parts], place[index]
+    return values, place
 
 
 def _product(columns: Sequence[Float[np.ndarray, " m"]]) -> list[Fraction]:
