@@ -29,8 +29,9 @@ def checked_rules(problem: CheckedProblem, bound: ProvenBound, kept: Mapping[int
         require(is_finite(one.weight) and 0 < one.weight <= LARGEST_WEIGHT, words)
     alone = len(channels) == 1
     require(not alone or bound.rules[0].weight == 1, f"rule: its weight is {bound.rules[0].weight!r}, expected 1")
-    total = float(sum(Fraction(one.weight) for one in bound.rules if one.channel not in kept))
-    require(total >= 1, f"rule: the weights of the channels that are hidden sum to {total!r}, expected one or more")
+    total = sum(Fraction(one.weight) for one in bound.rules if one.channel not in kept)
+    words = f"rule: the weights of the channels that are hidden sum to {float(total)!r}, expected one or more"
+    require(total >= 1, words)
     rules = tuple(_checked_rule(problem, one) for one in bound.rules)
     if problem.delay:
         (one,) = rules
