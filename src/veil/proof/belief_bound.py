@@ -218,10 +218,9 @@ def _forecasts(problem: CheckedProblem) -> list[np.ndarray]:
     now[np.arange(size), each.value] = 1.0
     if not each.ahead:
         return [now] * (horizon + 1)
-    moves = problem.record.moves
-    row = np.repeat(np.arange(size * problem.actions), moves.degree)
-    tables = [sp.csr_array((moves.chance[row % problem.actions == a], (row[row % problem.actions == a] // problem.actions,
-              moves.target[row % problem.actions == a])), shape=(size, size)) for a in range(problem.actions)]  # fmt: skip
+    moves, actions = problem.record.moves, problem.actions
+    every = sp.csr_array((moves.chance, moves.target, moves.ends), shape=(size * actions, size))
+    tables = [every[action::actions] for action in range(actions)]
     alike = problem.available.all() and all(abs(one - tables[0]).max() == 0 for one in tables[1:])
     require(alike, "beliefs: the secret lies ahead, and depends on actions that are not chosen yet")
     no, yes = 1.0 - (each.value == 1), np.where(each.value == 1, 1.0, 0.0)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from .arithmetic import require
-from .claims import Claim, ProvenBound
+from .claims import Claim
 from .reading import check_form, forms_of
 from .record import Record
 
@@ -81,18 +81,11 @@ def _check_bounds(claim: Claim, heard: bool) -> None:
         require(not heard, "bounds: the policy acts on the observations, and that with a delay is not about it")
         require(claim.bounds[1].upper <= claim.bounds[0].upper, "bounds: that with a delay is above the other")
     for one in claim.bounds:
-        highest = _highest(claim, one)
+        require(len(one.prices) == len(claim.quantities), "bounds: the prices are not one for each quantity")
+        weights = {rule.channel: rule.weight for rule in one.rules}
+        # `H ≤ U(q,λ) + Σ_k λ_k s_k (δ_k − V_k)` for every policy, so also for one that misses a bound.
+        missed = [(price, each.missing) for price, each in zip(one.prices, claim.quantities, strict=True)]
+        missed += [(weights.get(each.number, 0.0), max(0, Fraction(each.min or 0) - Fraction(each.lower)))
+                   for each in claim.channels]  # fmt: skip
+        highest = Fraction(one.upper) + sum(Fraction(price) * Fraction(by) for price, by in missed)
         require(claim.lower <= highest, f"bounds: lower {claim.lower} and upper {one.upper} do not fit each other")
-
-
-def _highest(claim: Claim, bound: ProvenBound) -> Fraction:
-    """What the policy can hide at most by an upper bound: `H ≤ U(q,λ) + Σ_k λ_k s_k (δ_k − V_k)` for every policy."""
-    require(len(bound.prices) == len(claim.quantities), "bounds: the prices are not one for each quantity")
-    highest = Fraction(bound.upper)
-    for number, price in enumerate(bound.prices):
-        highest += Fraction(price) * Fraction(claim.quantities[number].missing)
-    weights = {one.channel: one.weight for one in bound.rules}
-    for one in claim.channels:
-        missed = Fraction(0) if one.met or one.min is None else Fraction(one.min) - Fraction(one.lower)
-        highest += Fraction(weights.get(one.number, 0.0)) * max(Fraction(0), missed)
-    return highest
