@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Int
 
 from ..common.errors import CertificateError
@@ -61,3 +62,13 @@ def group(*columns: Numbers) -> tuple[Numbers, Numbers]:
     number = np.empty(len(key), dtype=np.int64)
     number[order] = np.cumsum(fresh) - 1
     return order[fresh], number
+
+
+def by_event(
+    event: Numbers, row: Numbers, column: Numbers, chance: np.ndarray, shape: tuple[int, int]
+) -> dict[int, sp.csr_array]:
+    """For each event the matrix of its entries."""
+    order = np.argsort(event, kind="stable")
+    kinds, begins = np.unique(event[order], return_index=True)
+    parts = zip(kinds.tolist(), np.split(order, begins[1:]), strict=True)
+    return {kind: sp.csr_array((chance[part], (row[part], column[part])), shape=shape) for kind, part in parts}

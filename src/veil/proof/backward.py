@@ -12,7 +12,7 @@ from .checked_problem import Bounds, CheckedProblem, Moves
 from .claims import ObserverRule, ProvenBound
 from .prices import Lagrangian, checked_prices
 from .reading import read_floats
-from .rules import checked_rules, path_costs
+from .rules import checked_rules
 
 _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
 
@@ -118,13 +118,21 @@ class Walk:
             if time == problem.steps:
                 total += one.weight * one.costs[node, problem.value_of(one.channel, z)]
         if time == problem.steps and problem.path is not None:
-            total += path_costs(problem, self.rules[0], time, nodes[0], x, x)
+            total += self.path_costs(time, keys, x)
         return total
 
-    def path_costs(self, time: int, ahead: Numbers, before: Numbers) -> Float[np.ndarray, " n"]:
-        """What the observer of a whole path pays for the hidden state before each move."""
-        (node,), x, _ = self.parts(time + 1, ahead)
-        return path_costs(self.problem, self.rules[0], time, node, x, before)
+    def path_costs(self, time: int, following: Numbers, before: Numbers) -> Float[np.ndarray, " n"]:
+        """What the observer of a whole path pays for hidden states at a time, with the keys that follow or their own at last;
+        infinite where its rule excludes them."""
+        problem, rule, codes = self.problem, self.rules[0], self.problem.codes
+        assert codes is not None
+        (node,), x, _ = self.parts(min(time + 1, problem.horizon), following)
+        count, keys = int(codes.max()) + 1, rule.path_keys[time]
+        wanted = (node * count + (codes[x] if time < problem.horizon else 0)) * count + codes[before]
+        if not len(keys):
+            return np.full(len(wanted), np.inf)
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[place] == wanted, rule.path_costs[time][place], np.inf)
 
 
 def most_paid(walk: Walk, lagrangian: Lagrangian, *, pooled: bool = False) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.pace import Watch
-from .arithmetic import FLOOR, UNIT, gamma, require
+from .arithmetic import FLOOR, UNIT, by_event, gamma, require
 from .checked_problem import Bounds, CheckedProblem
 from .claims import BeliefBound, Beliefs
 from .entropy import bits_of
@@ -121,13 +121,11 @@ class _Backward:
         before, after = key = self._values(time - 1), self._values(time)
         if key in self._moves and self._moves[key][0] is moves:
             return self._moves[key][1]
-        found, source = dict[int, sp.csr_array](), moves.row // problem.actions
-        for event in np.unique(moves.events[0]).tolist():
-            part = np.flatnonzero(moves.events[0] == event)
-            x, y, chance = (np.repeat(one[part], before) for one in (source, moves.target, moves.chance))
-            z = np.tile(np.arange(before), len(part))
-            there, shape = self._place(time, y, problem.settled(time, y, z)), (self.size * before, self.size * after)
-            found[event] = sp.csr_array((chance, (x * before + z, there)), shape=shape)
+        columns = moves.row // problem.actions, moves.target, moves.events[0], moves.chance
+        x, y, event, chance = (np.repeat(one, before) for one in columns)
+        z = np.tile(np.arange(before), len(moves.row))
+        there, shape = self._place(time, y, problem.settled(time, y, z)), (self.size * before, self.size * after)
+        found = by_event(event, x * before + z, there, chance, shape)
         self._moves[key] = moves, found
         return found
 

@@ -124,17 +124,3 @@ def checked_path(
         keys.append(key)
         costs.append(_checked_costs(rule.path_costs[time], 1, what, key // codes))
     return tuple(keys), tuple(costs)
-
-
-def path_costs(
-    problem: CheckedProblem, rule: ObserverRule, time: int, node: Numbers, x: Numbers, before: Numbers
-) -> Float[np.ndarray, " n"]:
-    """What a rule for a path pays for `before` at a time, where a node and x follow; infinite where it excludes that."""
-    codes = problem.codes
-    assert codes is not None
-    count, keys = int(codes.max()) + 1, rule.path_keys[time]
-    wanted = (node * count + (codes[x] if time < problem.horizon else 0)) * count + codes[before]
-    if not len(keys):
-        return np.full(len(wanted), np.inf)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, rule.path_costs[time][place], np.inf)

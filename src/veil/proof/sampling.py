@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from ..common.errors import TooLargeError
 from ..common.pace import Watch
 from ..common.plain_logs import log2_or_zero, natural_log
-from .arithmetic import UNIT, Numbers, defect_of, gamma, group, require
+from .arithmetic import UNIT, Numbers, by_event, defect_of, gamma, group, require
 from .checked_policy import Entries, Taken, read_policy, some
 from .checked_problem import CheckedProblem
 from .entropy import bits_of
@@ -212,12 +212,7 @@ class Sampler:
             after, events, source, number = step.after, step.events, step.taken.entry, step.number
             chance = step.share * moves.chance[step.taken.move]
             shown = None if shown is None else shown[problem.state[after.x]]
-        order = np.argsort(events[self.watched], kind="stable")
-        kinds, begins = np.unique(events[self.watched][order], return_index=True)
-        tables = {
-            kind: sp.csr_array((chance[part], (number[part], source[part])), shape=(len(after.x), width))
-            for kind, part in zip(kinds.tolist(), np.split(order, begins[1:]), strict=True)
-        }
+        tables = by_event(events[self.watched], number, source, chance, (len(after.x), width))
         return _Step(after, tables, shown)
 
 
