@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..common.errors import CertificateError, InputError
+from ..common.errors import CertificateError
 from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import UNIT, require
@@ -23,10 +23,10 @@ from .backward import rule_bound
 from .belief_bound import belief_bound
 from .checked_policy import channels_heard
 from .checked_problem import CheckedProblem, Paid, most_bits
-from .claims import MOST_SEQUENCES, Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
+from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
 from .form import check_claim
 from .policy_values import PolicyValues, ProvenValue, policy_values
-from .reading import MALFORMED, whole
+from .reading import MALFORMED
 from .record import Record
 from .sampling import DOUBT, ROUNDS, Interval, Sampler
 
@@ -42,17 +42,6 @@ class Draws:
     doubt: float = DOUBT
     sequences: int | None = None
     seed: int | None = None
-
-    def __post_init__(self) -> None:
-        count, seed, defects = self.sequences, self.seed, list[str]()
-        if not (isinstance(self.doubt, float) and 0 < self.doubt < 1):
-            defects.append(f"confidence leaves {self.doubt!r}, expected a number between 0 and 1")
-        if count is not None and not whole(2, MOST_SEQUENCES)(count):
-            defects.append(f"sequences is {count!r}, expected a whole number, 2 to 10,000,000")
-        if seed is not None and not (type(seed) is int and seed >= 0):
-            defects.append(f"seed is {seed!r}, expected a whole number, 0 or more")
-        if defects:
-            raise InputError("verify", defects)
 
 
 @dataclass(frozen=True, eq=False)
