@@ -48,7 +48,7 @@ class Step(NamedTuple):
 Table = TypeVar("Table", Entries, Taken)
 
 
-def some(table: Table, place: Numbers) -> Table:
+def some(table: Table, place: "Numbers | slice") -> Table:
     """Some rows of a table."""
     return type(table)(*(column[place] for column in table))
 
@@ -106,7 +106,7 @@ class CheckedPolicy(ABC):
         node = np.tile(np.arange(self.nodes), len(move) // self.nodes)
         every = Taken(entry, move, moves.row[move] % self.problem.actions * self.nodes + node)
         share = choices[every.entry, every.choice]
-        kept = np.flatnonzero(share)
+        kept = slice(None) if share.all() else np.flatnonzero(share)
         return some(every, kept), share[kept]
 
     def arrive(self, time: int, before: Entries, taken: Taken, moves: Moves) -> tuple[Entries, Events]:
