@@ -17,7 +17,7 @@ from tests.proof.test_delayed import random_rule
 from veil.common.errors import CertificateError
 from veil.proof import backward
 from veil.proof.arithmetic import LARGEST, UNIT, gamma
-from veil.proof.backward import continuation_values
+from veil.proof.backward import earned_after
 from veil.proof.certify import certify
 from veil.proof.checked_problem import Bounds
 from veil.proof.rules import LARGEST_WEIGHT
@@ -242,7 +242,7 @@ def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
     """`max |v − max_a (R + γ P v)| / (1 − γ)` and the rounding of one step; the values are as claimed."""
     checked = CheckedProblem(endless([[1.0, 0.0], [0.0, -3.0]], 0.75))
     for values, residual, largest in (([4.0, 0.0], 0.0, 4.0), ([4.0, 2.0], 0.5, 4.0), ([0.0, 8.0], 2.0, 8.0)):
-        value, error = continuation_values(checked, np.array([values, [0.0, 0.0]]))
+        value, error = earned_after(checked, np.array([values, [0.0, 0.0]]))
         assert value.tolist() == values
         rounding = (gamma(checked.terms + 8) + 2.02 * checked.defect) * (largest + 3)
         assert error == pytest.approx(1.02 * (residual + rounding) / 0.25, rel=1e-12, abs=0)
@@ -266,10 +266,10 @@ def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
 def test_which_values_after_the_horizon_are_read(values: Any, accepted: bool):
     checked = CheckedProblem(endless([[1.0, 0.0], [0.0, -3.0]]))
     if accepted:
-        assert continuation_values(checked, values)[1] > LARGEST
+        assert earned_after(checked, values)[1] > LARGEST
     else:
         with pytest.raises(CertificateError, match="values: "):
-            continuation_values(checked, values)
+            earned_after(checked, values)
 
 
 # What is refused.

@@ -181,33 +181,24 @@ def most_paid(walk: Walk, lagrangian: Lagrangian, *, pooled: bool = False) -> tu
 
 
 def earned_after(
-    problem: CheckedProblem, values: Float[np.ndarray, "2 N"] | None, factor: float
+    problem: CheckedProblem, values: Float[np.ndarray, "2 N"] | None, factor: float = 1.0
 ) -> tuple[Float[np.ndarray, " N"], float]:
-    """What each x earns of the return at the end or after the horizon, where the return counts with a factor, and its error:
-    an objective that takes the return away gains most from what is worst for it."""
+    """What each x earns of the return at the end or after the horizon, where the return counts with a factor, and a bound on
+    its error, of the sign of the factor: an objective that takes the return away gains most from what is worst for it.
+
+    After the horizon these are claimed values v, and `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`: wrong ones widen the
+    bounds, and cannot make them false.
+    """
     if not problem.endless:
         return problem.paid[0].terminal, 0.0
-    sign = 1 if factor >= 0 else -1
-    value, tail = continuation_values(problem, values, sign)
-    return sign * value, sign * tail
-
-
-def continuation_values(
-    problem: CheckedProblem, values: Float[np.ndarray, "2 N"] | None, sign: int = 1
-) -> tuple[Float[np.ndarray, " N"], float]:
-    """What is earned after T by continuing for the return, or against it: the claimed values v, and a bound on their error.
-
-    `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`: wrong values widen the bounds, and cannot make them false.
-    """
     given, shape = np.zeros((0, 0)) if values is None else read_floats(values, 2, "values"), (2, problem.size)
-    require(
-        given.shape == shape and (np.abs(given) <= LARGEST).all(), f"values: expected finite numbers of shape {shape}"
-    )
-    value, discount = given[0 if sign > 0 else 1], problem.discount
-    reward, moves = sign * problem.paid[0].reward, problem.at(1)
-    best = best_scores(problem, np.arange(problem.size), moves, value[moves.target], discount, reward)
+    fits = given.shape == shape and (np.abs(given) <= LARGEST).all()
+    require(fits, f"values: expected finite numbers of shape {shape}")
+    sign, moves = 1 if factor >= 0 else -1, problem.at(1)
+    value, reward = given[0 if sign > 0 else 1], sign * problem.paid[0].reward
+    best = best_scores(problem, np.arange(problem.size), moves, value[moves.target], problem.discount, reward)
     error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(reward).max())
-    return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
+    return sign * value, sign * float(1.02 * (np.abs(value - best).max() + error) / (1 - problem.discount))
 
 
 def best_scores(
@@ -223,11 +214,10 @@ def best_scores(
     position, action = position[begins], pair[begins] % problem.actions
     found = sums + reward[x[position], action]
     if weight is not None:
-        state = problem.state[x[position]]
-        total = np.full((problem.states, problem.actions), -np.inf)
-        total[state, action] = 0.0
-        np.add.at(total, (state, action), weight[position] * found)
-        chosen, values = action == total.argmax(axis=1)[state], np.zeros(len(x))
+        state, shape = problem.state[x[position]], (problem.states, problem.actions)
+        key, total = state * problem.actions + action, np.full(math.prod(shape), -np.inf)
+        total[key] = np.bincount(key, weight[position] * found)[key]
+        chosen, values = action == total.reshape(shape).argmax(axis=1)[state], np.zeros(len(x))
         values[position[chosen]] = found[chosen]
         return values
     return np.maximum.reduceat(found, np.flatnonzero(np.diff(position, prepend=-1)))

@@ -13,7 +13,7 @@ from ..common.exact import always_met, rounded_down
 from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import FLOOR, TINY, UNIT, discount_power, gamma, require
-from .backward import continuation_values
+from .backward import earned_after
 from .checked_policy import read_policy
 from .checked_problem import Bounds, CheckedProblem
 from .claims import Register
@@ -95,11 +95,10 @@ def policy_values(
 
 
 class _Window(NamedTuple):
-    """Histories are followed from time `begin` to `end`, and bits count at some `times`. The observer is told (memory, x), or
-    forgets and stops looking, at the begin if `cut`, and at the end if `ends`."""
+    """Histories are followed from time `begin` on, and bits count at some `times`. The observer is told (memory, x), or forgets
+    and stops looking, at the begin if `cut`, and at the end if `ends`."""
 
     begin: int
-    end: int
     times: Sequence[int]
     cut: bool
     ends: bool
@@ -109,11 +108,10 @@ def _windows(problem: CheckedProblem, window: tuple[int, int]) -> list[_Window]:
     """One for a secret that is settled once; for values at every time, at each time t the histories since time t − left."""
     (left, right), horizon = window, problem.horizon
     if problem.each is None:
-        end = min(right, horizon)
-        return [_Window(max(left, 0), end, (end,), left >= 0, right <= horizon)]
+        return [_Window(max(left, 0), (min(right, horizon),), left >= 0, right <= horizon)]
     first = horizon if left < 0 else left
-    more = [_Window(begin, begin + first, (begin + first,), True, False) for begin in range(1, horizon - first + 1)]
-    return [_Window(0, first, range(first + 1), False, False), *more]
+    more = [_Window(begin, (begin + first,), True, False) for begin in range(1, horizon - first + 1)]
+    return [_Window(0, range(first + 1), False, False), *more]
 
 
 def _bits(inside: ForwardPass, window: _Window, goal: str) -> list[tuple[float, float]]:
@@ -137,17 +135,15 @@ def _bits(inside: ForwardPass, window: _Window, goal: str) -> list[tuple[float, 
 def _quantities(law: ForwardPass, values: Float[np.ndarray, "2 N"] | None, bounds: Bounds) -> tuple[ProvenValue, ...]:
     """All quantities with bounds on their errors, from a pass at time T, which goes on where an infinite sum does."""
     problem, policy = law.problem, law.policy
-    earned = problem.paid[0]
-    last, tail, law.apart = earned.terminal, 0.0, False
+    law.apart = False
     if problem.endless and policy.stationary:
-        tail = float(np.abs(earned.reward).max()) / (1 - problem.discount)
+        last, tail = np.zeros(problem.size), float(np.abs(problem.paid[0].reward).max()) / (1 - problem.discount)
         while law.time < _MOST_STEPS and problem.discount**law.time > _NEGLIGIBLE:
             law.step()
-        last = np.zeros(problem.size)
-    elif problem.endless:
-        require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent that does not know the"
-                " model cannot continue optimally")  # fmt: skip
-        last, tail = continuation_values(problem, values)
+    else:
+        words = "it is time-dependent, and after the horizon an agent that does not know the model cannot continue optimally"
+        require(policy.knows_model or not problem.endless, f"policy: {words}")
+        last, tail = earned_after(problem, values)
     ends = [(last, tail), *((one.terminal, 0.0) for one in problem.paid[1:])]
     parts = zip(law.sums, bounds or (None,) * len(law.sums), ends, strict=True)
     return tuple(_proven(law, *part) for part in parts)
