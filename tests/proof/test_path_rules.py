@@ -58,7 +58,7 @@ HONEST = [[0, 0, 0], [0, 0, 1], [1, 1, 1]]
         (HONEST, [np.inf, 0.1, 2.0**900], ""),
         ([[0, 0, 0], [0, 0, 0], [1, 1, 1]], [1.1, 1.1, 0.1], "out of order"),
         ([[0, 0, 1], [0, 0, 0], [1, 1, 1]], [1.1, 1.1, 0.1], "out of order"),
-        (HONEST, [1.1, 1.1], "not one for each cost"),
+        (HONEST, [1.1, 1.1], "expected floats of shape (3,)"),
         ([[0, 0, 0], [0, 0, 1], [1, 2, 1]], [1.1, 1.1, 0.1], "not triples of numbers"),
         ([[0, 0], [0, 1], [1, 1]], [1.1, 1.1, 0.1], "not triples of numbers"),
         ([[-1, 0, 0], [0, 0, 1], [1, 1, 1]], [1.1, 1.1, 0.1], "a number is outside"),

@@ -191,9 +191,8 @@ def earned_after(
     """
     if not problem.endless:
         return problem.paid[0].terminal, 0.0
-    given, shape = np.zeros((0, 0)) if values is None else read_floats(values, 2, "values"), (2, problem.size)
-    fits = given.shape == shape and (np.abs(given) <= LARGEST).all()
-    require(fits, f"values: expected finite numbers of shape {shape}")
+    given = read_floats(values, (2, problem.size), "values")
+    require(np.abs(given) <= LARGEST, "values: they are not finite")
     sign, moves = 1 if factor >= 0 else -1, problem.at(1)
     value, reward = given[0 if sign > 0 else 1], sign * problem.paid[0].reward
     best = best_scores(problem, np.arange(problem.size), moves, value[moves.target], problem.discount, reward)

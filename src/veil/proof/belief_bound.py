@@ -76,8 +76,7 @@ class _Backward:
         beliefs = np.zeros((len(kinds), self.size * self._values(0)))
         np.add.at(beliefs, (number, self._place(0, x, problem.settled(0, x, 0 * x))), mass)
         most = len(self.points[0][1]) if self.points else 0
-        first = read_integers(self.bound.first, -1, most, 1, "beliefs: the first")
-        require(len(first) == problem.num_first[0], "beliefs: the first are not one for each event")
+        first = read_integers(self.bound.first, -1, most, (problem.num_first[0],), "beliefs: the first")
         found = self._counted(0, beliefs) + self._worth(0, beliefs, first[kinds], values)
         return self._rounded(math.fsum(found.tolist()))
 
@@ -108,11 +107,12 @@ class _Backward:
         """The beliefs of a time as rows, and the number of that which each event leads to."""
         what, later = f"beliefs: those of time {time}", self.bound.points[time + 1 : time + 2]
         require(time < self.horizon, f"{what} are too many times")
-        child = read_integers(given.child, -1, sum(len(one.child) for one in later), 2, what)
+        child = read_integers(
+            given.child, -1, sum(len(one.child) for one in later), (None, self.problem.num_events[0]), what
+        )
         shape = len(child), self.size * self._values(time)
         rows = Rows.read((given.ends, given.place, given.weight), *shape, what)
         require((rows.chance > FLOOR) & (rows.chance <= 1), f"{what} have numbers that are no probabilities")
-        require(child.shape[1] == self.problem.num_events[0], f"{what} lead to others than events do")
         return sp.csr_array((rows.chance, rows.target, rows.ends), shape=shape), child
 
     def _tables(self, time: int) -> dict[int, sp.csr_array]:

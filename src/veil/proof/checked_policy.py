@@ -178,9 +178,13 @@ class _CheckedTable(CheckedPolicy):
         problem, size, self.nodes = self.problem, len(register.step), register.nodes
         require(type(self.nodes) is int and 1 <= self.nodes <= 2**20, "policy: its nodes are too many")
         require(problem.record.cells * size * self.nodes < 2**62, "policy: it remembers too much")
-        self.codes = read_integers(register.codes, 0, 2**62, 1, "policy: its rows")
-        self.start = read_integers(register.start, -1, size * self.nodes, 2, "policy: what it remembers at first")
-        self.automaton = read_integers(register.step, -1, size, 4, "policy: what it remembers then")
+        self.codes = read_integers(register.codes, 0, 2**62, (None,), "policy: its rows")
+        self.start = read_integers(
+            register.start, -1, size * self.nodes, (None, None), "policy: what it remembers at first"
+        )
+        self.automaton = read_integers(
+            register.step, -1, size, (size, None, None, None), "policy: what it remembers then"
+        )
         first, event = 1, 1
         if self.place is not None:
             first, event = problem.num_first[self.place], problem.num_events[self.place]
@@ -245,13 +249,12 @@ class _CheckedHistory(CheckedPolicy):
     def _read(self, register: Register) -> int:
         """What its situations remember beside the hidden state; how many there are."""
         memories, states, what = len(register.step), self.problem.states, "policy: what its situations remember"
-        self.step_of = read_integers(register.step[:, 0, :, 0], 0, memories, 2, what)
-        self.begun = read_integers(register.start[:, 0], 0, memories, 1, what)
-        label = read_integers(register.label, -1, 2**31, 3, "policy: the values that it acts on")
+        self.step_of = read_integers(register.step[:, 0, :, 0], 0, memories, (memories, states), what)
+        self.begun = read_integers(register.start[:, 0], 0, memories, (states,), what)
+        label = read_integers(register.label, -1, 2**31, (None, memories, states), "policy: the values that it acts on")
         model, state = self.problem.record.model, self.problem.state
         models, self.time = int(model.max()) + 1, register.time
-        fits = self.step_of.shape == (memories, states) == label.shape[1:] and self.begun.shape == (states,)
-        require(fits and len(label) in (1, models), f"{what} is of another size")
+        require(len(label) in (1, models), f"{what} is of another size")
         self.situation, self.place = (model * count * memories * states + state for count in (1, len(label) > 1))
         self.value = label.ravel()
         return models * memories * states

@@ -1,6 +1,6 @@
 """Numbers, arrays and items as the verifier takes them: checked for type and range, arrays then in float64 or int64."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,8 @@ from jaxtyping import Float, Int
 
 from .arithmetic import LARGEST, Numbers, require
 
+Shape = tuple[int | None, ...]
+"""Of an array; None for any length."""
 MALFORMED = LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 """What content of another form than the expected one may raise."""
 
@@ -25,9 +27,9 @@ class Rows:
     @classmethod
     def read(cls, given: Sequence[object], rows: int, columns: int, what: str) -> "Rows":
         """Rows by their parts: each number of a row comes once, in order, with a positive probability."""
-        ends, chance = read_integers(given[0], 0, 2**40, 1, what), read_floats(given[2], 1, what)
-        target, steps = read_integers(given[1], 0, columns, 1, what), np.diff(ends)
-        fits = len(ends) == rows + 1 and ends[0] == 0 and ends[-1] == len(target) == len(chance) and (steps >= 0).all()
+        ends, chance = read_integers(given[0], 0, 2**40, (rows + 1,), what), read_floats(given[2], (None,), what)
+        target, steps = read_integers(given[1], 0, columns, chance.shape, what), np.diff(ends)
+        fits = ends[0] == 0 and ends[-1] == len(target) and (steps >= 0).all()
         require(fits and ((chance > 0) & (chance < np.inf)).all(), f"{what} are no distributions")
         require(np.diff(np.repeat(np.arange(rows), steps) * columns + target) > 0, f"{what} have an entry twice")
         return cls(ends, target, chance)
@@ -50,34 +52,56 @@ class Rows:
         return np.bincount(row, self.chance, len(self.degree))[self.degree > 0]
 
 
-def read_integers(given: object, low: int, high: int, dimensions: int, what: str) -> Int[np.ndarray, "..."]:
-    """An array of a file as int64, once it is seen to hold whole numbers of which low ≤ n < high.
+def read_integers(given: object, low: int, high: int, shape: Shape, what: str) -> Int[np.ndarray, "..."]:
+    """An array of a file as int64, once it is seen to have a shape, and to hold whole numbers of which low ≤ n < high.
 
     **Raises:** `CertificateError` naming what is wrong; nothing is computed with the numbers before.
     """
-    array = _array(given, "iu", dimensions, what)
+    array = _array(given, "iu", shape, what)
     inside = array.size == 0 or (int(array.min()) >= low and int(array.max()) < high)
     require(inside, f"{what}: a number is outside {low} … {high - 1}")
     return array.astype(np.int64)
 
 
-def read_floats(given: object, dimensions: int, what: str) -> Float[np.ndarray, "..."]:
-    """An array of a file as float64, once it is seen to hold floating-point numbers of at most 64 bits and no NaN."""
-    array = _array(given, "f", dimensions, what)
-    require(
-        array.dtype.itemsize <= 8 and not np.isnan(array).any(), f"{what}: numbers of 64 bits are expected, not NaN"
-    )
+def read_floats(given: object, shape: Shape, what: str) -> Float[np.ndarray, "..."]:
+    """An array of a file as float64, once it is seen to have a shape, and to hold numbers of at most 64 bits and no NaN."""
+    array = _array(given, "f", shape, what)
+    fits = array.dtype.itemsize <= 8 and not np.isnan(array).any()
+    require(fits, f"{what}: numbers of 64 bits are expected, not NaN")
     return array.astype(np.float64)
 
 
-def _array(given: object, kinds: str, dimensions: int, what: str) -> np.ndarray:
+def _array(given: object, kinds: str, shape: Shape, what: str) -> np.ndarray:
     plain = type(given) is np.ndarray  # not a masked array, whose sums leave numbers out
-    found = f"{given.dtype} with {given.ndim} axes" if plain else type(given).__name__
-    fits = plain and given.dtype.kind in kinds and given.ndim == dimensions
+    found = f"{given.dtype} of shape {given.shape}" if plain else type(given).__name__
+    fits = plain and given.dtype.kind in kinds and given.ndim == len(shape)
+    fits = fits and all(size in (None, own) for size, own in zip(shape, getattr(given, "shape", ()), strict=True))
     wanted = "floats" if kinds == "f" else "integers"
-    require(fits, f"{what}: it is {found}, expected an array of {wanted} with {dimensions} axes")
+    require(fits, f"{what}: it is {found}, expected {wanted} of shape {shape}")
     assert isinstance(given, np.ndarray)
     return given
+
+
+class Arrays:
+    """The arrays of a file by name, where none of their numbers is infinite; `what` says in messages what they are of."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], what: str):
+        self.arrays, self.what = arrays, what
+
+    def integers(self, name: str, low: int, high: int, length: int | None = None) -> Numbers:
+        """Whole numbers of which low ≤ n < high."""
+        return read_integers(self.arrays[name], low, high, (length,), f"{self.what}: {name}")
+
+    def floats(self, name: str, *shape: int) -> np.ndarray:
+        """Finite numbers."""
+        found = read_floats(self.arrays[name], shape, f"{self.what}: {name}")
+        require(np.isfinite(found), f"{self.what}: {name} has numbers that are not finite")
+        return found
+
+    def rows(self, name: str, rows: int, columns: int) -> Rows:
+        """Rows in three arrays."""
+        parts = [self.arrays[f"{name}.{one}"] for one in ("ends", "column", "chance")]
+        return Rows.read(parts, rows, columns, f"{self.what}: {name}")
 
 
 def is_finite(value: object) -> bool:

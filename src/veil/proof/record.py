@@ -16,19 +16,7 @@ from safetensors.numpy import load
 
 from ..common.errors import CertificateError
 from .arithmetic import Numbers, require
-from .reading import (
-    MALFORMED,
-    Rows,
-    check_form,
-    each_once,
-    formed,
-    forms_of,
-    is_amount,
-    is_finite,
-    read_floats,
-    read_integers,
-    whole,
-)  # fmt: skip
+from .reading import MALFORMED, Arrays, Rows, check_form, each_once, formed, forms_of, is_amount, is_finite, whole
 
 FORM = "veil-record-1"
 _MOST = 2**40
@@ -174,27 +162,14 @@ def read_record(content: bytes) -> Record:
         raise CertificateError(f"problem: it cannot be read ({type(error).__name__}: {error})") from None
 
 
-class _Reader:
+class _Reader(Arrays):
     """The arrays of a file, and the part of its head that is read."""
 
     def __init__(self, head: dict[str, Any], arrays: dict[str, np.ndarray]):
-        self.head, self.arrays = head, arrays
+        super().__init__(arrays, "problem")
+        self.head = head
         self.states, self.actions = head["states"], head["actions"]
         self.horizon, self.size = head["horizon"], len(arrays["state"])
-
-    def integers(self, name: str, low: int, high: int, length: int | None = None) -> Numbers:
-        found = read_integers(self.arrays[name], low, high, 1, f"problem: {name}")
-        require(length is None or len(found) == length, f"problem: {name} has {len(found)} numbers, expected {length}")
-        return found
-
-    def floats(self, name: str, *shape: int) -> np.ndarray:
-        found = read_floats(self.arrays[name], len(shape), f"problem: {name}")
-        require(found.shape == shape and np.isfinite(found).all(), f"problem: {name} has another shape than {shape}")
-        return found
-
-    def rows(self, name: str, rows: int, columns: int) -> Rows:
-        parts = [self.arrays[f"{name}.{one}"] for one in ("ends", "column", "chance")]
-        return Rows.read(parts, rows, columns, f"problem: {name}")
 
     def record(self, digest: str) -> Record:
         head, size = self.head, self.size

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from .arithmetic import LARGEST, LARGEST_KEY, Numbers, require
 from .checked_problem import CheckedProblem
 from .claims import ObserverRule, ProvenBound
-from .reading import is_finite, read_floats, read_integers
+from .reading import Shape, is_finite, read_floats, read_integers
 
 LARGEST_WEIGHT = 1e6  # of a channel, far above every price that a bound on bits has
 _KRAFT_MARGIN = 2.0**-40  # by which `Σ_z 2^−cost` must stay below one: far above the errors of exp2 and of the sum
@@ -43,19 +43,17 @@ def checked_rules(problem: CheckedProblem, bound: ProvenBound, kept: Mapping[int
 
 def _checked_rule(problem: CheckedProblem, rule: ObserverRule) -> ObserverRule:
     """One rule: every edge leads to a node or to none, and the costs are those of probabilities."""
-    costs, place = _checked_costs(rule.costs, 2, "rule: costs"), problem.place[rule.channel]
+    place, label, of_times = problem.place[rule.channel], problem.labels[problem.digit[rule.channel]], problem.each
+    observer, costs = problem.observers[place], _checked_costs(rule.costs, (None, label.size), "rule: costs")
     require(len(rule.following) == problem.horizon, "rule: its graph does not have one table for each step")
     sizes = [*(len(table) for table in rule.following), len(costs)]
-    first = read_integers(rule.first, -1, sizes[0], 1, "rule: its first nodes")
+    seen = observer.observations if observer.sees_first else 1
+    first = read_integers(rule.first, -1, sizes[0], (seen,), "rule: its first nodes")
     following = tuple(
-        read_integers(table, -1, size, 2, f"rule: its graph at time {time}")
+        read_integers(table, -1, size, (None, problem.num_events[place]), f"rule: its graph at time {time}")
         for time, (table, size) in enumerate(zip(rule.following, sizes[1:], strict=True))
     )
-    observer, label, of_times = problem.observers[place], problem.labels[problem.digit[rule.channel]], problem.each
-    fits = len(first) == (observer.observations if observer.sees_first else 1) and costs.shape[1] == label.size
-    fits &= all(table.shape[1] == problem.num_events[place] for table in following)
-    require(fits, "rule: its shape is not the problem's")
-    each = tuple(_checked_costs(one, 2, "rule: costs") for one in rule.each)
+    each = tuple(_checked_costs(one, (None, None), "rule: costs") for one in rule.each)
     wanted = [(size, of_times.values) for size in sizes] if of_times is not None else []
     require([one.shape for one in each] == wanted, "rule: its costs at every time are of another size")
     require(of_times is None or not of_times.ahead, "rule: its secret lies ahead, for which no rule is checked")
@@ -67,9 +65,9 @@ def _checked_rule(problem: CheckedProblem, rule: ObserverRule) -> ObserverRule:
     return ObserverRule(first, following, costs, rule.memory, rule.channel, float(rule.weight), *path, each)
 
 
-def _checked_costs(given: object, dimensions: int, what: str, row: Numbers | None = None) -> Float[np.ndarray, "..."]:
+def _checked_costs(given: object, shape: Shape, what: str, row: Numbers | None = None) -> Float[np.ndarray, "..."]:
     """Costs in float64, if they are those of probabilities in each row; `row`: the rows of a list of costs, in order."""
-    costs = read_floats(given, dimensions, what)
+    costs = read_floats(given, shape, what)
     require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), f"{what}: a cost is negative or above 2^900")
     kraft = np.exp2(-costs)
     if row is None:
@@ -115,12 +113,9 @@ def checked_path(
     for time, size in enumerate([*sizes[1:], sizes[-1]]):
         what = f"rule: its part for the state at time {time}"
         require(size * codes * codes < LARGEST_KEY, f"{what} has too many nodes")
-        triple = read_integers(rule.path_keys[time], 0, max(size, codes), 2, what)
-        fits = triple.shape[1] == 3 and (triple < [size, codes, codes]).all()
-        require(fits, f"{what}: its keys are not triples of numbers")
-        key = triple @ [codes * codes, codes, 1]
-        fits = np.shape(rule.path_costs[time]) == key.shape and (np.diff(key) > 0).all()
-        require(fits, f"{what}: its keys are out of order, or not one for each cost")
-        keys.append(key)
-        costs.append(_checked_costs(rule.path_costs[time], 1, what, key // codes))
+        triple = read_integers(rule.path_keys[time], 0, max(size, codes), (None, 3), f"{what}: its keys")
+        require(triple < [size, codes, codes], f"{what}: its keys are not triples of numbers")
+        keys.append(triple @ [codes * codes, codes, 1])
+        require(np.diff(keys[-1]) > 0, f"{what}: its keys are out of order")
+        costs.append(_checked_costs(rule.path_costs[time], keys[-1].shape, what, keys[-1] // codes))
     return tuple(keys), tuple(costs)
