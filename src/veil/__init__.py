@@ -6,15 +6,13 @@ from .common.writers import WRITERS
 
 __version__ = "0.2.0"
 
-# `Problem.save`, `Solution.save`, `Certificate.save` and `Certificate.load` use files, by modules that come after theirs;
-# the method `"queries"` of `veil.solve` is a plan of such a module.
+# `Problem.save` and `Solution.save` use files, by modules that come after theirs; the method `"queries"` of `veil.solve` is a
+# plan of such a module.
 WRITERS |= {
     "problem": "veil.formats.registry:write_problem",
     "solution": "veil.formats.results.folder:save_solution",
     "solution from a folder": "veil.formats.results.folder:load_result",
     "queries": "veil.querying.method:solve_queries",
-    "certificate": "veil.proof.certificate_file:save_certificate",
-    "certificate from a file": "veil.proof.certificate_file:load_certificate",
 }
 
 # The public names are listed, with their modules, in `__init__.pyi`; each is imported when it is first used.

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import veil
 from tests.seeds import looped
 from veil.cli.main import app
-from veil.common.text import csv_cell, csv_name, parse_json, printable
+from veil.common.json_text import parse_json
+from veil.common.text import csv_cell, csv_name, printable
 from veil.formats.policies.text import policy_from_csv, policy_to_csv
 
 ESCAPE = "\x1b[2J\x9b31m=HYPERLINK(1)"

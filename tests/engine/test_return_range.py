@@ -14,7 +14,7 @@ from tests.planning.small_problems import harvest
 from tests.random_problems import KINDS, random_spec, to_problem
 from tests.seeds import looped
 from veil.common.errors import InfeasibleError
-from veil.common.rounding import rounded_down
+from veil.common.exact import rounded_down
 from veil.engine.chain import Chain
 from veil.engine.compile import build
 from veil.engine.return_range import (

@@ -63,8 +63,7 @@ def policy_values(checked: Any, policy: Any, window: Any, prune: float, values: 
 
 
 def policy_return(checked: Any, policy: Any, values: Any, bounds: Any) -> Values:
-    own, *others = values_module.quantities_of(checked, described(checked.given, policy), values, bounds)
-    return Values(0.0, 0.0, own.value, own.error, own.met, tuple(others))
+    return policy_values(checked, policy, (-1, checked.horizon + 1), 0.0, values, bounds=bounds, bits=False)
 
 
 def Witness(

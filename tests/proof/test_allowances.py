@@ -44,8 +44,7 @@ def forward(seed: int) -> list[float]:
         one = ForwardPass(
             checked, read_policy(checked, policy), UNLIMITED, MOST_MOVES, apart=True, below=below, merge=merge
         )
-        for time in range(problem.horizon):
-            one.step(time)
+        one.go(problem.horizon)
         one.bits()
         found += [one.roundings, one.most_in_a_step, one.defect, one.lost, one.relative_error()]
         found += [number for total in one.sums for number in (total.weighted, total.left_out)]

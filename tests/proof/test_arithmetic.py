@@ -8,8 +8,7 @@ import pytest
 
 from veil.common.errors import CertificateError
 from veil.proof.arithmetic import UNIT, defect_of, discount_power, gamma, group
-from veil.proof.entropy import conditional_entropy
-from veil.proof.merging import merge_histories
+from veil.proof.entropy import conditional_entropy, merge_histories
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from tests.proof.test_delayed import random_rule
 from veil.common.errors import CertificateError
 from veil.proof import backward
 from veil.proof.arithmetic import LARGEST, UNIT, gamma
-from veil.proof.backward import LARGEST_WEIGHT, continuation_values
+from veil.proof.backward import earned_after
 from veil.proof.certify import certify
 from veil.proof.checked_problem import Bounds
+from veil.proof.rules import LARGEST_WEIGHT
 
 # Problems of one action: what every policy pays, by a sum over all paths.
 
@@ -241,7 +242,7 @@ def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
     """`max |v − max_a (R + γ P v)| / (1 − γ)` and the rounding of one step; the values are as claimed."""
     checked = CheckedProblem(endless([[1.0, 0.0], [0.0, -3.0]], 0.75))
     for values, residual, largest in (([4.0, 0.0], 0.0, 4.0), ([4.0, 2.0], 0.5, 4.0), ([0.0, 8.0], 2.0, 8.0)):
-        value, error = continuation_values(checked, np.array([values, [0.0, 0.0]]))
+        value, error = earned_after(checked, np.array([values, [0.0, 0.0]]))
         assert value.tolist() == values
         rounding = (gamma(checked.terms + 8) + 2.02 * checked.defect) * (largest + 3)
         assert error == pytest.approx(1.02 * (residual + rounding) / 0.25, rel=1e-12, abs=0)
@@ -265,10 +266,10 @@ def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
 def test_which_values_after_the_horizon_are_read(values: Any, accepted: bool):
     checked = CheckedProblem(endless([[1.0, 0.0], [0.0, -3.0]]))
     if accepted:
-        assert continuation_values(checked, values)[1] > LARGEST
+        assert earned_after(checked, values)[1] > LARGEST
     else:
         with pytest.raises(CertificateError, match="values: "):
-            continuation_values(checked, values)
+            earned_after(checked, values)
 
 
 # What is refused.
@@ -317,7 +318,13 @@ def test_weights_of_observers(watched: tuple[Any, Any], weights: Any, kept: Any,
 
 @pytest.mark.parametrize(
     ("own", "two", "words"),
-    [(2, 3, ""), (3, 3, "shape is not"), (6, 3, "shape is not"), (2, 2, "shape is not"), (2, 6, "shape is not")],
+    [
+        (2, 3, ""),
+        (3, 3, "expected floats of shape"),
+        (6, 3, "expected floats of shape"),
+        (2, 2, "expected floats of shape"),
+        (2, 6, "expected floats of shape"),
+    ],
 )
 def test_each_observer_has_a_cost_for_each_value_of_its_own_secret(own: int, two: int, words: str):
     """One asks for one of two values, the other for one of three: six together."""
@@ -359,12 +366,12 @@ def test_one_observer_alone_counts_once(weight: float):
         ({"prices": (1.0, 1.0)}, "not one for each quantity"),
         ({"first": np.array([1, 0]), "costs": np.full((2, 2), COST)}, "its first nodes: a number is outside -1 … 0"),
         ({"following": (np.ones((2, 2), dtype=int),)}, "its graph at time 0: a number is outside -1 … 0"),
-        ({"first": np.zeros(3, dtype=int)}, "shape is not the problem's"),
-        ({"following": (np.zeros((1, 3), dtype=int),)}, "shape is not the problem's"),
+        ({"first": np.zeros(3, dtype=int)}, "expected integers of shape"),
+        ({"following": (np.zeros((1, 3), dtype=int),)}, "expected integers of shape"),
         ({"following": ()}, "one table for each step"),
         ({"following": (np.zeros((1, 2), dtype=int),) * 2}, "one table for each step"),
         ({"costs": np.array([[-0.5, 3.0]])}, r"a cost is negative|sum to more than one"),
-        ({"costs": np.array([2.0, 3.0])}, "expected an array of floats with 2 axes"),
+        ({"costs": np.array([2.0, 3.0])}, "expected floats of shape"),
         ({"costs": np.array([[math.nan, 2.0]])}, "not NaN"),
         ({"costs": np.zeros((0, 2))}, "its graph at time 0: a number is outside -1 … -1"),
         ({"path_keys": (np.zeros((0, 3), dtype=int),)}, "no path is secret"),

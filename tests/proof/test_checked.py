@@ -35,7 +35,7 @@ def test_the_allowance_of_the_example_is_the_documented_one():
     played = ForwardPass(
         checked, read_policy(checked, veil.MarkovPolicy.uniform(problem)), UNLIMITED, MOST_MOVES, apart=True
     )
-    played.step(0)
+    played.step()
     assert played.roundings == 5
     assert played.sums[0].left_out == TINY
     assert played.relative_error() == gamma(7) + 3.03 * 2 * played.defect
@@ -53,7 +53,7 @@ def test_what_is_left_out_of_the_example_is_added_to_its_upper_bound():
     checked = CheckedProblem(problem)
     policy = read_policy(checked, veil.MarkovPolicy.uniform(problem))
     played = ForwardPass(checked, policy, UNLIMITED, MOST_MOVES, apart=True, below=0.2)
-    played.step(0)
+    played.step()
     assert played.mass.tolist() == [0.5, 0.375]
     assert played.lost == 1.01 * 0.2
     lower, upper = played.bits()

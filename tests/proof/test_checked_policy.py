@@ -132,7 +132,7 @@ def test_exact_returns_of_every_kind_of_policy(kind: str):
         problem = tiny_problem(seed)
         policy, checked = random_policy(problem, kind, seed), CheckedProblem(problem)
         found = policy_return(checked, policy, None, (None,))
-        exact = exact_return(checked, read_policy(checked, policy))
+        exact = exact_return(checked, read_policy(checked, policy), checked.paid[0])
         assert exact is not None
         low, high = exact
         assert low <= high <= low + Fraction(1, 2**200)

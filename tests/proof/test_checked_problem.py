@@ -149,7 +149,7 @@ def test_values_are_digits_of_the_secrets_that_are_asked_about():
     assert apart.value_of(2, end).tolist() == [1, 0]
     played = ForwardPass(same, read_policy(same, veil.MarkovPolicy.uniform(problem)), UNLIMITED, MOST_MOVES, apart=True)
     assert (played.roundings, played.most_in_a_step) == (3, 4)
-    played.step(0)
+    played.step()
     assert (played.roundings, played.most_in_a_step) == (3 + 4, 4)
 
 
@@ -191,4 +191,4 @@ def test_policies_of_histories_are_played_as_they_are(seed: int):
             row = policy.decisions[time].find(*map(int, situation))
             assert row is not None
             assert chosen[place].tolist() == policy.decisions[time].probabilities[row].tolist()
-        played.step(time)
+        played.step()

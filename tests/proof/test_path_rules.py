@@ -7,7 +7,7 @@ import veil
 from tests.proof.reading import CheckedProblem, Setting, Witness
 from veil.common.errors import CertificateError
 from veil.proof.claims import ObserverRule
-from veil.proof.path_rules import checked_path
+from veil.proof.rules import checked_path
 
 EVEN = [[0.5, 0.5], [0.5, 0.5]]
 STAY = [[1.0, 0.0], [0.0, 1.0]]
@@ -58,9 +58,9 @@ HONEST = [[0, 0, 0], [0, 0, 1], [1, 1, 1]]
         (HONEST, [np.inf, 0.1, 2.0**900], ""),
         ([[0, 0, 0], [0, 0, 0], [1, 1, 1]], [1.1, 1.1, 0.1], "out of order"),
         ([[0, 0, 1], [0, 0, 0], [1, 1, 1]], [1.1, 1.1, 0.1], "out of order"),
-        (HONEST, [1.1, 1.1], "not one for each cost"),
+        (HONEST, [1.1, 1.1], "expected floats of shape"),
         ([[0, 0, 0], [0, 0, 1], [1, 2, 1]], [1.1, 1.1, 0.1], "not triples of numbers"),
-        ([[0, 0], [0, 1], [1, 1]], [1.1, 1.1, 0.1], "not triples of numbers"),
+        ([[0, 0], [0, 1], [1, 1]], [1.1, 1.1, 0.1], "expected integers of shape"),
         ([[-1, 0, 0], [0, 0, 1], [1, 1, 1]], [1.1, 1.1, 0.1], "a number is outside"),
         (HONEST, [1.1, 1.1, -0.1], "a cost is negative"),
         (HONEST, [1.1, 1.1, 2.0**901], "above 2"),

@@ -186,7 +186,7 @@ def test_a_weight_that_is_just_large_enough_is_kept():
     policy = read_policy(checked, veil.MarkovPolicy.uniform(example()))
     for below, kept in ((0.125, 3), (math.nextafter(0.125, 1), 2), (0.4, 1), (0.0, 3)):
         played = ForwardPass(checked, policy, UNLIMITED, 3, apart=True, below=below)
-        played.step(0)
+        played.step()
         assert len(played.mass) == kept
         assert played.lost == 1.01 * (3 - kept) * max(below, FLOOR)
 
@@ -196,7 +196,7 @@ def test_what_is_charged_for_merging_lowers_the_bound():
     checked = CheckedProblem(example())
     policy = read_policy(checked, veil.MarkovPolicy.uniform(example()))
     played = ForwardPass(checked, policy, UNLIMITED, 3, apart=True)
-    played.step(0)
+    played.step()
     played.defect, played.charged = 2.0**-20, 0.125
     eta = gamma(played.roundings + 2) + 3.03 * 2 * 2.0**-20
     joint, total = np.array([0.5, 0.125, 0.375]), np.array([0.625, 0.625, 0.375])

@@ -131,3 +131,18 @@ def test_where_windows_prove_little_draws_do():
     again = [veil.verify(claim, problem, policy, seed=5).sampled[0] for _ in range(2)]
     assert again[0] == again[1]
     assert veil.verify(claim, problem, policy, confidence=0.99).sampled[0].width < found.sampled[0].width
+
+
+def test_the_error_of_a_draw_counts_running_sums_over_all_moves():
+    """Moves are drawn by sums over all of them, which are rounded in units of the last: many states, a larger error."""
+    states = 4000
+    moves = 0.5 * (np.eye(states) + np.roll(np.eye(states), 1, axis=1))
+    problem = veil.Problem(
+        veil.Model(moves[:, None], np.zeros((states, 1)), 0),
+        veil.Observer(np.ones((states, 1))),
+        veil.LastState({1}),
+        3,
+    )
+    policy = veil.MarkovPolicy.uniform(problem)
+    sampler = Sampler(checked_for(problem, policy), described(problem, policy))
+    assert sampler.error >= 4 * 2 * states * 2.0**-53 * sampler.most_bits

@@ -46,15 +46,14 @@ def verify(
     """
     from ..formats.results.verified import check_document, check_told
     from ..proof.certificate import Certificate
-    from ..proof.checking import Draws
-    from ..proof.verify import check_scenario
+    from ..proof.verify import check_scenario, draws_of
     from ..proof.verify import verify as check
     from ..proof.verify_files import verify_files
 
     more = Further("verify", changes, check)
     changes, drawn = more.changes, more.of(check)
     parts = _parts(places)
-    draws = Draws(max(1e-300, 1 - drawn.get("confidence", _CONFIDENCE)), drawn.get("sequences"), drawn.get("seed"))
+    draws = draws_of(drawn.get("confidence", _CONFIDENCE), drawn.get("sequences"), drawn.get("seed"))
     certificate = Certificate.load(parts.certificate)
     with working("checking the certificate", quiet=as_json):
         found = verify_files(certificate, parts.record, Path(parts.policy), draws=draws) if parts.has_record else None

@@ -49,6 +49,12 @@ def mean(weights: list[int], values: list[Interval]) -> Interval:
     return low // total, -(-high // total)
 
 
+def rounded_down(value: Fraction) -> float:
+    """The largest float that is not above an exact number; minus that of minus a number is the smallest not below it."""
+    found = float(value)
+    return found if Fraction(found) <= value else math.nextafter(found, -math.inf)
+
+
 def centre_of(numbers: np.ndarray) -> float:
     """What to subtract from rewards so that sums of them keep their digits: their middle where they are large beside
     their spread, else 0, which leaves them as they are."""

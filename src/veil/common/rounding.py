@@ -2,7 +2,6 @@
 
 import math
 from decimal import Decimal
-from fractions import Fraction
 
 DIGITS = 4  # after the point, of bits shown to people
 _TRIVIAL = 1e-6  # bits within which a bound is one that holds without any observation
@@ -19,12 +18,6 @@ def lower_text(value: float, digits: int = DIGITS, *, significant: int | None = 
 def upper_text(value: float, digits: int = DIGITS, *, significant: int | None = None) -> str:
     """The smallest decimal with so many digits after the point that is not below the value: `float(text) >= value`."""
     return _text(value, digits, significant, 1)
-
-
-def rounded_down(value: Fraction) -> float:
-    """The largest float that is not above an exact number; minus that of minus a number is the smallest not below it."""
-    found = float(value)
-    return found if Fraction(found) <= value else math.nextafter(found, -math.inf)
 
 
 def trivial_words(upper: float, values: int, prior_bits: float = math.inf) -> str:

@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.errors import InfeasibleError
-from ..common.exact import Interval, bits_for, discounted, mean, scaled, whole_numbers
+from ..common.exact import Interval, bits_for, discounted, mean, rounded_down, scaled, whole_numbers
 from ..common.memo import memo
-from ..common.rounding import rounded_down
 from ..policy.tables import uniform_table
 from ..problem.model import Model
 from ..problem.problem import Problem, check_problem

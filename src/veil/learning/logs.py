@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.checks import MOST_LISTED, Defects, Names
 from ..common.errors import InputError, ModelFileError
-from ..common.text import csv_name, parse_json
+from ..common.json_text import parse_json
+from ..common.text import csv_name
 from ..formats.text import read_rows, read_text, shown
 
 Source = str | Path | Iterable[Mapping[str, object]]

@@ -14,7 +14,7 @@ from safetensors.numpy import save
 
 from ..common.errors import CheckpointError
 from ..common.files import check_ordinary, reason, write_whole
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 
 _FORMAT = "veil-checkpoint-1"
 _MARKER = b"veil-checkpoint-"

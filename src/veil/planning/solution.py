@@ -23,7 +23,8 @@ from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.trivial import trivial_bound
-from ..proof.certificate import CONFIDENCE, Certificate
+from ..proof.certificate import Certificate
+from ..proof.statement import CONFIDENCE
 
 if TYPE_CHECKING:
     from .plan import Plan

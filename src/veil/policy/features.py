@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, frozen
 from ..common.errors import InputError, PolicyFileError
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 from ..problem.problem import Problem
 from .feature_maps import KINDS, Inputs, RowNetwork, make_inputs, measured
 from .files import packed, save_table, unpacked

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.checks import SUM_TOLERANCE, Defects
 from ..common.errors import InputError, PolicyFileError
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 from ..common.values import Value
 from ..problem.apart import Apart, apart, apart_for
 from ..problem.pairs import OWN

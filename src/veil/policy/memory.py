@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import SUM_TOLERANCE, Defects, is_number
 from ..common.errors import InputError, PluginError, PolicyFileError
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 from ..problem.problem import Problem
 from .lift import lifted_table, mixed_table
 from .memories import Memory, Mixture, choices

@@ -25,19 +25,14 @@ class Agent:
         return content_hash(self.kind, self.arrays)
 
     @property
-    def timed(self) -> bool:
-        """Whether a table has one part for each decision."""
-        return self.kind.split(",")[0] == "timed"
+    def word(self) -> str:
+        """Its kind without what it remembers: `"markov"`, `"timed"`, or `"history"`, which acts on a graph of histories."""
+        return self.kind.split(",")[0]
 
     @property
     def remembers(self) -> bool:
         """Whether it is a table over what is remembered too."""
         return ", memory " in self.kind
-
-    @property
-    def is_history(self) -> bool:
-        """Whether it acts on a graph of histories."""
-        return self.kind.startswith("history, ")
 
     @property
     def sees(self) -> tuple[str, ...]:

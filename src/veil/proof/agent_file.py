@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.errors import CertificateError, CertificateFileError, PolicyFileError
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 from ..policy.files import read_table, unpacked
 from .agent import Agent
 

@@ -3,16 +3,18 @@
 import math
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Int
 
 from ..common.errors import CertificateError
 
+Numbers = Int[np.ndarray, " n"]
 UNIT = 2.0**-53  # u: half a unit in the last place of 1
 FLOOR = 2.0**-900  # below it products lose digits: a problem is refused, a path of a policy is left out and counted
 TINY = 2.0**-1000  # above what one factor below the normal range, 2^-1022, can lose
 LARGEST = 2.0**900  # of a number in a problem or a certificate: sums and products of such numbers stay finite
 _LARGEST_DEFECT = 1e-6  # of a sum of probabilities that should be one: a larger one is an error in the data
-_LARGEST_KEY = 2**62  # product of column widths up to which a row is numbered by one 64-bit integer
+LARGEST_KEY = 2**62  # product of sizes up to which one 64-bit integer numbers a combination
 
 
 def gamma(count: float) -> float:
@@ -42,16 +44,7 @@ def defect_of(sums: np.ndarray, length: int, what: str) -> float:
     return found
 
 
-def entries_of(
-    rows: Int[np.ndarray, " n"], begin: Int[np.ndarray, " k"], degree: Int[np.ndarray, " k"]
-) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
-    """All entries of some rows, of which each has `degree` from `begin` on: the position in `rows`, and the entry's number."""
-    count = degree[rows]
-    position = np.repeat(np.arange(len(rows)), count)
-    return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - begin[rows], count)
-
-
-def group(*columns: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " n"]]:
+def group(*columns: Numbers) -> tuple[Numbers, Numbers]:
     """The distinct rows of a table given by its columns of numbers ≥ 0.
 
     **Returns:** for each distinct row, in lexicographic order, the index of one that is equal to it; and for each row the
@@ -60,7 +53,7 @@ def group(*columns: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " k"], Int[n
     key, size = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column in columns:
         width = int(column.max(initial=0)) + 1
-        if size * width >= _LARGEST_KEY:
+        if size * width >= LARGEST_KEY:
             key, column = (np.unique(part, return_inverse=True)[1].ravel() for part in (key, column))
             size, width = int(key.max(initial=0)) + 1, int(column.max(initial=0)) + 1
         key, size = key * width + column, size * width
@@ -69,3 +62,13 @@ def group(*columns: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " k"], Int[n
     number = np.empty(len(key), dtype=np.int64)
     number[order] = np.cumsum(fresh) - 1
     return order[fresh], number
+
+
+def by_event(
+    event: Numbers, row: Numbers, column: Numbers, chance: np.ndarray, shape: tuple[int, int]
+) -> dict[int, sp.csr_array]:
+    """For each event the matrix of its entries."""
+    order = np.argsort(event, kind="stable")
+    kinds, begins = np.unique(event[order], return_index=True)
+    parts = zip(kinds.tolist(), np.split(order, begins[1:]), strict=True)
+    return {kind: sp.csr_array((chance[part], (row[part], column[part])), shape=shape) for kind, part in parts}

@@ -63,7 +63,7 @@ def _largest(
     after = earned_after(free, values, sign) if endless else (free.paid[0].terminal, 0.0)
     steps = int(pooled) if endless else free.horizon
     lagrangian = Lagrangian(free, (0.0,) * len(factors), factors, after, steps)
-    found, error = most_paid(free, Walk((), [()] * (steps + 1)), lagrangian, pooled=pooled)
+    found, error = most_paid(Walk(free), lagrangian, pooled=pooled)
     return float(Fraction(found) + sign * paid.offset), 1.02 * (error + 2 * abs(after[1]) + 8 * UNIT * abs(found))
 
 

@@ -1,33 +1,23 @@
 """The certificate: what is claimed of a policy and of all others, as three lists with the rules that prove it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-import numpy as np
-
-from ..common.rounding import lower_text, trivial_words, upper_text
+from ..common.rounding import lower_text, upper_text
 from ..common.values import Value
-from ..common.writers import writer
-from .arithmetic import FLOOR
-from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity
+from .certificate_file import load_statement, save_statement
+from .claims import ProvenChannel, ProvenQuantity
+from .statement import Statement
 
 DELAYED_CLASS = (
     "policies whose choice does not depend on the current observation, given the states and the earlier observations"
     " (among them all that do not see the observations)"
 )
-CONFIDENCE = "with confidence 1 − 1e-6"
-"""How a statistical claim is named, beside "proven"."""
 HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
-def likely_bits(channel: ProvenChannel) -> tuple[float, float]:
-    """Between which bits a channel lies with confidence: the proven bounds, or closer ones."""
-    lower, upper, drawn = channel.lower, channel.upper, channel.sampled
-    return (lower, upper) if drawn is None else (max(lower, drawn.lower), min(upper, drawn.upper))
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Certificate(Claim, Value):
+class Certificate(Statement, Value):
     """A claim about a policy and about all policies, with what is needed to check it.
 
     **Attributes:**
@@ -49,49 +39,9 @@ class Certificate(Claim, Value):
       computation checks.
     """
 
-    best_known: float | None
-    policy_class: str
-    bound_class: str
-    versions: dict[str, str]
-    claim: str
-    seal: str
-
     def __repr__(self) -> str:
         met = "" if self.feasible else ", not feasible"
         return f"Certificate({self.goal}: {lower_text(self.lower)} to {upper_text(self.upper)} bits{met})"
-
-    @property
-    def task(self) -> str:
-        """The sum of quantities that counts beside the bits, as for `veil.solve`; empty where there is none."""
-        return " + ".join(f"{one.factor!r}*{one.name}" for one in self.quantities if one.factor).replace("+ -", "- ")
-
-    @property
-    def hidden_bits(self) -> tuple[float, float]:
-        """The fewest bits that the policy hides in a hidden channel: proven, and with confidence; 0 with goal
-        "transparent"."""
-        if self.goal != "opaque":
-            return 0.0, 0.0
-        return min(one.lower for one in self.least), min(likely_bits(one)[0] for one in self.least)
-
-    @property
-    def likely_lower(self) -> float:
-        """The same with confidence 1 − 1e-6 over the verifier's own draws: `lower`, or more."""
-        return self.with_task(self.hidden_bits[1]) if self.goal == "opaque" else 0.0
-
-    @property
-    def likely_upper(self) -> float:
-        """`upper`, with goal "transparent" also what holds with confidence 1 − 1e-6 over the verifier's own draws."""
-        return self.upper if self.goal == "opaque" else likely_bits(self.channels[0])[1]
-
-    @property
-    def delayed(self) -> ProvenBound | None:
-        """The smaller bound over agents that do not see the current observation, if there is one."""
-        return self.bounds[1] if len(self.bounds) > 1 else None
-
-    @property
-    def hide(self) -> tuple[str, ...]:
-        """The names of the hidden channels."""
-        return tuple(one.name for one in self.least)
 
     @property
     def gap(self) -> float:
@@ -149,26 +99,6 @@ class Certificate(Claim, Value):
         return any(one.sampled is not None for one in self.channels) or any(one.sequences for one in self.quantities)
 
     @property
-    def is_exact(self) -> bool:
-        """Whether `lower` comes from all histories over the whole horizon: but for rounding it is what the policy hides."""
-        if not self.bounds:
-            return False
-        whole = (-1, len(self.bounds[0].rules[0].following) + 1)
-        return all(one.window == whole and one.prune <= FLOOR and not one.merge for one in self.least)
-
-    @property
-    def proves_policy(self) -> bool:
-        """Whether something is proven of what the policy hides: False if it is 0 because the time did not suffice."""
-        return self.goal != "opaque" or self.is_exact or float(lower_text(self.hidden_bits[0])) > 0
-
-    @property
-    def trivial(self) -> str:
-        """Why the upper bound says nothing about this problem, such as `trivial: log2 of 3 values`; otherwise empty."""
-        rules = self.bounds[0].rules if self.bounds and not (self.task or self.bounds[0].rules[0].path_keys) else ()
-        counts = [one.costs.shape[1] for one in rules if one.channel in self.hidden and np.ndim(one.costs) == 2]
-        return trivial_words(self.upper, min(counts)) if counts else ""
-
-    @property
     def class_gap(self) -> float | None:
         """The part of the gap that policies of a larger class are known to gain; None if nothing is known.
 
@@ -221,7 +151,7 @@ class Certificate(Claim, Value):
 
         **Raises:** `CertificateError` if it cannot be written.
         """
-        writer("certificate")(self, path)
+        save_statement(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Certificate":
@@ -230,4 +160,5 @@ class Certificate(Claim, Value):
         **Raises:** `CertificateError` if a file is damaged, saying which and how; `CertificateFileError`, which derives from
         it, if one is missing or cannot be read.
         """
-        return writer("certificate from a file")(path)
+        found = load_statement(path)
+        return cls(**{one.name: getattr(found, one.name) for one in fields(found)})

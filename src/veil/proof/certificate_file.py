@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,10 +12,10 @@ from safetensors.numpy import load, save
 
 from ..common.errors import CertificateError, CertificateFileError
 from ..common.files import check_replaceable, read_whole, reason, write_whole
-from ..common.text import parse_json
-from .certificate import Certificate
+from ..common.json_text import parse_json
 from .claims import BeliefBound, Beliefs, ObserverRule, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
 from .reading import check_form, each_once, is_finite, whole
+from .statement import Statement
 
 FORM = "veil-certificate-8"
 MARKER = b"veil-certificate-"
@@ -29,22 +29,20 @@ _HEAD = {
     "register": ({"nodes": whole(), "time": whole(-1)},),
     "beliefs": ({"lower": is_finite, "prices": [is_finite], "times": whole()},),
 }  # fmt: skip
-_BELIEFS = ("ends", "place", "weight", "child")
+_REGISTER, _BELIEFS = ("start", "step", "codes", "label"), ("ends", "place", "weight", "child")
+_PARTS = ("path_keys", "path_costs", "each")  # of a rule, with one array for each time
 
 
-def save_certificate(certificate: Certificate, path: str | Path) -> None:
+def save_statement(certificate: Statement, path: str | Path) -> None:
     """`Certificate.save`."""
     path, arrays = Path(path), dict[str, np.ndarray]()
     head: dict[str, Any] = {name: getattr(certificate, name) for name in _PLAIN}
-    head["hidden"] = list(certificate.hidden)
-    head["quantities"] = [_written(one) for one in certificate.quantities]
-    head["channels"] = [_written(one) for one in certificate.channels]
+    head |= {"hidden": list(certificate.hidden), "register": None, "beliefs": None}
+    head |= {name: [asdict(one) for one in getattr(certificate, name)] for name in ("quantities", "channels")}
     head["bounds"] = [_write_bound(one, f"bounds.{n}.", arrays) for n, one in enumerate(certificate.bounds)]
-    head["register"] = None
     if (held := certificate.register) is not None:
         head["register"] = {"nodes": held.nodes, "time": held.time}
-        arrays |= {f"register.{name}": getattr(held, name) for name in ("start", "step", "codes", "label")}
-    head["beliefs"] = None
+        arrays |= {f"register.{name}": getattr(held, name) for name in _REGISTER}
     if (found := certificate.beliefs) is not None:
         head["beliefs"] = {"lower": found.lower, "prices": list(found.prices), "times": len(found.points)}
         arrays["beliefs.first"] = found.first
@@ -66,7 +64,7 @@ def save_certificate(certificate: Certificate, path: str | Path) -> None:
         raise CertificateFileError(f"cannot write the certificate to {path}: {reason(error)}") from error
 
 
-def load_certificate(path: str | Path) -> Certificate:
+def load_statement(path: str | Path) -> Statement:
     """`Certificate.load`."""
     path = Path(path)
     head = _read_head(path)
@@ -86,12 +84,6 @@ def load_certificate(path: str | Path) -> Certificate:
         raise CertificateError(f"{path} is not a whole certificate: {type(error).__name__}: {error}") from None
 
 
-def _written(item: Any) -> dict[str, Any]:
-    """An item of numbers and names as a file holds it."""
-    found = {one.name: getattr(item, one.name) for one in fields(item)}
-    return {name: _written(value) if isinstance(value, Sampled) else value for name, value in found.items()}
-
-
 def _write_bound(bound: ProvenBound, under: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """A bound as a file holds it; its arrays are added, each table of a graph once."""
     rules = []
@@ -102,9 +94,7 @@ def _write_bound(bound: ProvenBound, under: str, arrays: dict[str, np.ndarray]) 
             key = hashlib.sha256(repr(table.shape).encode() + np.ascontiguousarray(table).tobytes()).digest()
             steps.append(known.setdefault(key, len(known)))
             arrays[f"{own}following.{steps[-1]}"] = table
-        arrays |= {f"{own}path_keys.{time}": keys for time, keys in enumerate(one.path_keys)}
-        arrays |= {f"{own}path_costs.{time}": costs for time, costs in enumerate(one.path_costs)}
-        arrays |= {f"{own}each.{time}": costs for time, costs in enumerate(one.each)}
+        arrays |= {f"{own}{name}.{time}": part for name in _PARTS for time, part in enumerate(getattr(one, name))}
         rules.append({"channel": one.channel, "weight": one.weight, "memory": one.memory, "steps": steps})
     return {"delay": bound.delay, "upper": bound.upper, "prices": list(bound.prices), "rules": rules}
 
@@ -140,17 +130,17 @@ def _read_head(path: Path) -> dict[str, Any]:
     return found
 
 
-def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certificate:
+def _assembled(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Statement:
     check_form(head, _HEAD, "the certificate")
     register, beliefs = head["register"], head["beliefs"]
     if register is not None:
-        register |= {name: arrays[f"register.{name}"] for name in ("start", "step", "codes", "label")}
+        register |= {name: arrays[f"register.{name}"] for name in _REGISTER}
     if beliefs is not None:
         under = [f"beliefs.{time}." for time in range(beliefs["times"])]
         points = tuple(Beliefs(**{name: arrays[own + name] for name in _BELIEFS}) for own in under)
         prices = tuple(map(float, beliefs["prices"]))
         beliefs = BeliefBound(float(beliefs["lower"]), prices, arrays["beliefs.first"], points)
-    return Certificate(
+    return Statement(
         **{name: head[name] for name in _PLAIN},
         hidden=tuple(head["hidden"]),
         quantities=tuple(ProvenQuantity(**one) for one in head["quantities"]),
@@ -176,7 +166,7 @@ def _read_rule(head: dict[str, Any], under: str, arrays: dict[str, np.ndarray]) 
     following = tuple(arrays[f"{under}following.{number}"] for number in head["steps"])
     path = [
         tuple(arrays[place] for time in range(len(following) + 1) if (place := f"{under}{name}.{time}") in arrays)
-        for name in ("path_keys", "path_costs", "each")
+        for name in _PARTS
     ]
     whose = head["memory"], head["channel"], float(head["weight"])
     return ObserverRule(arrays[f"{under}first"], following, arrays[f"{under}costs"], *whose, *path)

@@ -4,16 +4,15 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from .agent import Agent
-from .arithmetic import group, require
+from .arithmetic import Numbers, group, require
 from .checked_problem import AGENT, CheckedProblem, Moves
 from .claims import Register
 from .reading import read_integers
 from .record import Record
 
-Numbers = Int[np.ndarray, " n"]
 Events = tuple[Numbers, ...]
 _MOST_NODES = 2**31  # of the graph of a history policy
 
@@ -34,10 +33,22 @@ class Taken(NamedTuple):
     choice: Numbers
 
 
+class Step(NamedTuple):
+    """One decision: the choices, the moves that follow with the probabilities of the choices, where each leads to in `after`,
+    and what the observers receive."""
+
+    choices: Float[np.ndarray, "n A"]
+    taken: Taken
+    share: Float[np.ndarray, " m"]
+    number: Numbers
+    after: Entries
+    events: Events
+
+
 Table = TypeVar("Table", Entries, Taken)
 
 
-def some(table: Table, place: Numbers) -> Table:
+def some(table: Table, place: "Numbers | slice") -> Table:
     """Some rows of a table."""
     return type(table)(*(column[place] for column in table))
 
@@ -47,8 +58,8 @@ class CheckedPolicy(ABC):
 
     `nodes` is how many next nodes it chooses among together with the action, which are then a part of its memory; `stationary`:
     whether it acts alike at all times, and so goes on after the horizon; `knows_model`: whether it can go on optimally in every
-    model; `used_value`: the last time at which the value of the secret told choices apart; `hears`: whether what it remembers
-    depends on what observers receive.
+    model; `used_value`: the last time, from `since` on, at which the value of the secret told choices apart; `hears`: whether
+    what it remembers depends on what observers receive.
     """
 
     nodes = 1
@@ -57,8 +68,8 @@ class CheckedPolicy(ABC):
     knows_model = True
     used_value = -1
 
-    def __init__(self, problem: CheckedProblem):
-        self.problem = problem
+    def __init__(self, problem: CheckedProblem, since: float):
+        self.problem, self.since = problem, since
 
     @abstractmethod
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
@@ -75,6 +86,9 @@ class CheckedPolicy(ABC):
         require(np.isfinite(chosen) & (chosen >= 0), f"policy: a probability at time {time} is negative or not finite")
         taken = np.repeat(self.problem.available[x], self.nodes, axis=1) | (chosen == 0)
         require(taken, f"policy: it takes an action at time {time} that is not available")
+        if time >= self.since:
+            index, number = group(memory, x)
+            self.used_value = self.used_value if (chosen == chosen[index[number]]).all() else time
         return chosen
 
     def begin(self) -> tuple[Entries, Events]:
@@ -82,11 +96,18 @@ class CheckedPolicy(ABC):
         x, events, _ = self.problem.start
         return Entries(self.remembers(0, x, x, x, events), x, self.problem.settled(0, x, 0 * x)), events
 
-    def every(self, x: Numbers, moves: Moves) -> Taken:
-        """All moves from each x, with every next node."""
+    def count(self, x: Numbers, moves: Moves) -> int:
+        """How many moves can follow decisions in each x, with every next node."""
+        return self.nodes * int(moves.degree[x].sum())
+
+    def taken(self, choices: Float[np.ndarray, "n A"], x: Numbers, moves: Moves) -> tuple[Taken, np.ndarray]:
+        """The moves that follow choices in each x, and the probability of each choice, which is positive."""
         entry, move = (np.repeat(part, self.nodes) for part in moves.of(x))
         node = np.tile(np.arange(self.nodes), len(move) // self.nodes)
-        return Taken(entry, move, moves.row[move] % self.problem.actions * self.nodes + node)
+        every = Taken(entry, move, moves.row[move] % self.problem.actions * self.nodes + node)
+        share = choices[every.entry, every.choice]
+        kept = slice(None) if share.all() else np.flatnonzero(share)
+        return some(every, kept), share[kept]
 
     def arrive(self, time: int, before: Entries, taken: Taken, moves: Moves) -> tuple[Entries, Events]:
         """The entry that each move leads to at a time, and what the observers receive."""
@@ -95,15 +116,30 @@ class CheckedPolicy(ABC):
         memory = self.remembers(time, left.memory, left.x, y, events) + taken.choice % self.nodes
         return Entries(memory, y, self.problem.settled(time, y, left.z)), events
 
+    def step(self, time: int, before: Entries, moves: Moves) -> Step:
+        """The decision at a time in some entries, and the entries after it, each once."""
+        choices = self.choices(time, *before)
+        taken, share = self.taken(choices, before.x, moves)
+        arrived, events = self.arrive(time + 1, before, taken, moves)
+        index, number = group(*arrived)
+        return Step(choices, taken, share, number, some(arrived, index), events)
+
+
+def _automaton(register: Register | None, what: str = "what it remembers") -> Register:
+    """What a policy remembers, where it is told."""
+    require(register is not None, f"policy: {what} is not told")
+    assert register is not None
+    require(np.ndim(register.start) == 2 and np.ndim(register.step) == 4, "policy: what it remembers is no automaton")
+    return register
+
 
 def channels_heard(record: Record, agent: Agent, register: Register | None) -> tuple[int, ...]:
     """The numbers of the channels whose observations a policy acts on; `AGENT` for readings of its own."""
-    if agent.is_history:
+    if agent.word == "history":
         return tuple(record.number_of(name) for name in agent.sees) or (0,)
     if register is None or not (agent.remembers or record.blind):
         return ()
-    require(np.ndim(register.start) == 2 and np.ndim(register.step) == 4, "policy: what it remembers is no automaton")
-    hears = register.start.shape[1] > 1 or register.step.shape[3] > 1
+    hears = _automaton(register).start.shape[1] > 1 or register.step.shape[3] > 1
     return ((AGENT if record.blind else 0),) if hears or record.blind else ()
 
 
@@ -114,11 +150,11 @@ def read_policy(
 
     **Raises:** `CertificateError` where the policy is of no known kind or its sizes are not those of the problem.
     """
-    if agent.is_history:
+    if agent.word == "history":
         return _CheckedHistory(problem, agent, register, since)
-    kind = agent.kind.split(",")[0]
-    require(kind in ("markov", "timed") and len(agent.arrays) == 1, "policy: it is of an unknown kind")
-    return _CheckedTable(problem, agent, register)
+    known = agent.word in ("markov", "timed") and len(agent.arrays) == 1
+    require(known, "policy: it is of an unknown kind")
+    return _CheckedTable(problem, agent, register, since)
 
 
 class _CheckedTable(CheckedPolicy):
@@ -127,118 +163,104 @@ class _CheckedTable(CheckedPolicy):
     The memory is `m · nodes + node`: m of an automaton on states and events, and the node that it chose.
     """
 
-    def __init__(self, problem: CheckedProblem, agent: Agent, register: Register | None):
-        super().__init__(problem)
-        self.table, self.stationary, record = agent.arrays[0], not agent.timed, problem.record
-        self.knows_model, self.held, rows = record.knows_model, None, record.cells
+    def __init__(self, problem: CheckedProblem, agent: Agent, register: Register | None, since: float):
+        super().__init__(problem, since)
+        self.table, self.stationary, record = agent.arrays[0], agent.word == "markov", problem.record
+        self.knows_model, self.codes = record.knows_model, np.arange(record.cells)
+        self.start, self.automaton = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1, 1, 1), dtype=np.int64)
+        self.place = problem.place.get(AGENT if record.blind else 0)
         if agent.remembers or record.blind:
-            require(register is not None, "policy: what it remembers is not told")
-            assert register is not None
-            self.held, self.nodes = register, register.nodes
-            self._read(register)
-            rows = len(self.codes)
-        shape = (1 if self.stationary else problem.horizon, rows, problem.actions * self.nodes)
+            self._read(_automaton(register))
+        shape = (1 if self.stationary else problem.horizon, len(self.codes), problem.actions * self.nodes)
         require(self.table.shape == shape, f"policy: its table has shape {self.table.shape}, expected {shape}")
 
     def _read(self, register: Register) -> None:
-        problem, size = self.problem, len(register.step)
+        problem, size, self.nodes = self.problem, len(register.step), register.nodes
         require(type(self.nodes) is int and 1 <= self.nodes <= 2**20, "policy: its nodes are too many")
         require(problem.record.cells * size * self.nodes < 2**62, "policy: it remembers too much")
-        self.codes = read_integers(register.codes, 0, 2**62, 1, "policy: its rows")
-        require(np.diff(self.codes) > 0, "policy: its rows are out of order")
-        self.start = read_integers(register.start, -1, size * self.nodes, 2, "policy: what it remembers at first")
-        self.step = read_integers(register.step, -1, size, 4, "policy: what it remembers then")
-        self.place = problem.place.get(AGENT if problem.record.blind else 0)
-        first, event, self.seen = 1, 1, True
+        self.codes = read_integers(register.codes, 0, 2**62, (None,), "policy: its rows")
+        self.start = read_integers(
+            register.start, -1, size * self.nodes, (None, None), "policy: what it remembers at first"
+        )
+        self.automaton = read_integers(
+            register.step, -1, size, (size, None, None, None), "policy: what it remembers then"
+        )
+        first, event = 1, 1
         if self.place is not None:
             first, event = problem.num_first[self.place], problem.num_events[self.place]
-            self.seen = problem.observers[self.place].sees_first
         states = (1,) if problem.record.blind else (1, problem.states)  # one that does not see its state
-        _, one, two, heard = self.step.shape
-        fits = self.start.shape[0] in states and self.start.shape[1] in (1, first + 1)
-        fits &= one in states and two in states and heard in (1, event)
-        self.hears = heard > 1 or self.start.shape[1] > 1
+        (begun, seen), (_, one, two, heard) = self.start.shape, self.automaton.shape
+        fits = begun in states and seen in (1, first + 1) and one in states and two in states and heard in (1, event)
+        self.hears = heard > 1 or seen > 1
         require(fits, "policy: what it remembers is of another size")
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
-        if self.held is None:
-            return np.zeros_like(y)
-        event, state = 0 * y if self.place is None else events[self.place], self.problem.state
+        place, state = self.place, self.problem.state
+        event = 0 * y if place is None else events[place]
         if time:
-            index = (before // self.nodes, state[x], state[y], event)
-            sizes = zip(index, self.step.shape, strict=True)
-            found = self.step[tuple(part * (size > 1) for part, size in sizes)]
+            found = _entry(self.automaton, before // self.nodes, state[x], state[y], event)
             found = np.where(found < 0, -1, found * self.nodes)
         else:
-            event = event + 1 if self.seen else 0 * event
-            found = self.start[state[y] * (len(self.start) > 1), event * (self.start.shape[1] > 1)]
+            seen = place is None or self.problem.observers[place].sees_first
+            found = _entry(self.start, state[y], event + 1 if seen else 0 * event)
         require(found >= 0, f"policy: it does not say what it remembers at time {time}")
         return found
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
-        table, wanted = self.table[0 if self.stationary else time], self.problem.record.cell[x]
-        if self.held is None:
-            return table, wanted
-        return table, _found(self.codes, wanted * len(self.step) * self.nodes + memory, time)
+        wanted = self.problem.record.cell[x] * len(self.automaton) * self.nodes + memory
+        return self.table[0 if self.stationary else time], _found(self.codes, wanted, time)
 
 
 class _CheckedHistory(CheckedPolicy):
     """Decisions on a graph of histories, in situations and with a value that is known from a time on.
 
-    Its memory is a node; where it acts on what several observers see, or the bits of another channel count, also the value.
+    Its memory is a node; where it acts on what several observers see, or the bits of another channel count, also the value, and
+    what its situations remember: m in x is situation `situation[x] + m · S`, and `value[place[x] + m · S]` is what is settled.
     """
 
+    hears = True
+
     def __init__(self, problem: CheckedProblem, agent: Agent, register: Register | None, since: float):
-        super().__init__(problem)
-        self.hears, self.since, sees = True, since, agent.sees
-        given, horizon = list(agent.arrays), problem.horizon
+        super().__init__(problem, since)
+        given, horizon, sees, own = list(agent.arrays), problem.horizon, agent.sees, problem.record.channels[0]
         require(len(given) >= 1 + 5 * horizon, "policy: its decisions are not one for each step")
-        self.first, self.following = given[0], given[1 : 1 + horizon]
-        rows = given[1 + horizon : 1 + 5 * horizon]
-        self.decisions = [tuple(rows[4 * time : 4 * time + 4]) for time in range(horizon)]
-        rest, self.told_at = given[1 + 5 * horizon :], agent.told_at
+        self.first, self.following, rest = given[0], given[1 : 1 + horizon], given[1 + horizon :]
+        self.decisions = [tuple(rest[4 * time : 4 * time + 4]) for time in range(horizon)]
+        rest, self.told_at = rest[4 * horizon :], agent.told_at
         self.told = rest[0] if self.told_at is not None and rest else None
         views = rest[self.told_at is not None :]
         require(len(views) == 2 * len(sees), "policy: what it sees is not told of each observer")
-        numbers = tuple(problem.record.number_of(name) for name in sees) or (0,)
-        self.places = [problem.place[number] for number in numbers]
+        self.places = [problem.place[problem.record.number_of(name)] for name in sees] or [problem.place[0]]
         later = np.any([table.max(axis=0, initial=-1) >= 0 for table in self.following], axis=0) if horizon else []
         possible = np.asarray(self.first) >= 0, np.asarray(later, dtype=bool)
         self.views = [_numbers_of(list(views[i::2]), possible[i]) for i in (0, 1)] if sees else None
-        own = problem.record.channels[0]
-        self.time, self.step, self.begun = (
-            own.time,
-            np.zeros((1, problem.states), dtype=np.int64),
-            np.zeros(problem.states),
-        )
-        self.value = own.value if own.kind == "once" else 0 * own.value
-        self.num_values, size = int(self.value.max(initial=0)) + 1, int(own.situation.max()) + 1
-        if sees:
-            require(register is not None, "policy: what its situations remember is not told")
-            assert register is not None
-            size = self._read(register)
         # In the problem's own channel the hidden state and its value say all of it.
         self.apart = bool(sees) or problem.asked[0] != 0 or len(problem.labels) > 1
-        self.size, self.memories = size, len(self.step)
+        self.step_of, self.begun = np.zeros((1, problem.states), dtype=np.int64), np.zeros(problem.states, np.int64)
+        self.situation, self.time = own.situation, own.time
+        self.value, self.place = own.value if own.kind == "once" else 0 * own.value, np.arange(problem.size)
+        size = int(own.situation.max()) + 1
+        if sees:
+            size = self._read(_automaton(register, "what its situations remember"))
+        self.num_values, self.size = int(self.value.max(initial=0)) + 1, size
+        self.shape = (_MOST_NODES, *((len(self.step_of), self.num_values + 1) if self.apart else (1, 1)))
         self._check_sizes()
 
     def _read(self, register: Register) -> int:
         """What its situations remember beside the hidden state; how many there are."""
-        require(
-            np.ndim(register.step) == 4 and np.ndim(register.start) == 2, "policy: what it remembers is no automaton"
-        )
         memories, states, what = len(register.step), self.problem.states, "policy: what its situations remember"
-        self.step = read_integers(register.step[:, 0, :, 0], 0, memories, 2, what)
-        self.begun = read_integers(register.start[:, 0], 0, memories, 1, what)
-        self.label = read_integers(register.label, -1, 2**31, 3, "policy: the values that it acts on")
-        models, self.time = int(self.problem.record.model.max()) + 1, register.time
-        self.num_values = int(self.label.max(initial=0)) + 1
-        fits = self.step.shape == (memories, states) == self.label.shape[1:] and self.begun.shape == (states,)
-        require(fits and len(self.label) in (1, models), f"{what} is of another size")
+        self.step_of = read_integers(register.step[:, 0, :, 0], 0, memories, (memories, states), what)
+        self.begun = read_integers(register.start[:, 0], 0, memories, (states,), what)
+        label = read_integers(register.label, -1, 2**31, (None, memories, states), "policy: the values that it acts on")
+        model, state = self.problem.record.model, self.problem.state
+        models, self.time = int(model.max()) + 1, register.time
+        require(len(label) in (1, models), f"{what} is of another size")
+        self.situation, self.place = (model * count * memories * states + state for count in (1, len(label) > 1))
+        self.value = label.ravel()
         return models * memories * states
 
     def _check_sizes(self) -> None:
-        fits = self.size * (self.num_values + 1) * self.memories < 2**62 // _MOST_NODES
+        fits = self.size * (self.num_values + 1) * len(self.step_of) < 2**62 // _MOST_NODES
         require(fits, "policy: it has too many situations and values")
         for time, (node, situation, value, _) in enumerate(self.decisions):
             low, high = (-1, 0) if time < self.time else (0, self.num_values)
@@ -249,18 +271,6 @@ class _CheckedHistory(CheckedPolicy):
         inside = all(one.size == 0 or -1 <= one.min() <= one.max() < _MOST_NODES for one in edges)
         require(inside, "policy: a node is out of range")
 
-    def _situation(self, m: Numbers, x: Numbers) -> Numbers:
-        """The numbers of its situations."""
-        if self.views is None:
-            return self.problem.record.channels[0].situation[x]
-        return (self.problem.record.model[x] * self.memories + m) * self.problem.states + self.problem.state[x]
-
-    def _value(self, m: Numbers, x: Numbers) -> Numbers:
-        """The value that is settled in x."""
-        if self.views is None:
-            return self.value[x]
-        return self.label[self.problem.record.model[x] * (len(self.label) > 1), m, self.problem.state[x]]
-
     def _event(self, time: int, events: Events) -> Numbers:
         if self.views is None:
             return events[self.places[0]]
@@ -270,41 +280,33 @@ class _CheckedHistory(CheckedPolicy):
         return np.array([known.get(tuple(kind), -1) for kind in kinds.tolist()], dtype=np.int64)[number.ravel()]
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, events: Events) -> Numbers:
-        event = self._event(time, events)
+        event, state = self._event(time, events), self.problem.state[y]
         require(event >= 0, f"policy: it does not know an event that it reaches at time {time}")
-        before, m, value = self._parts(before) if time else (0 * y, 0 * y, 0 * y)
+        before, m, value = np.unravel_index(before, self.shape) if time else (0 * y, 0 * y, 0 * y)
         node = (self.following[time - 1][before, event] if time else self.first[event]).astype(np.int64)
-        state = self.problem.state[y]
-        m = self.step[m, state] if time else self.begun[state].astype(np.int64)
+        m = self.step_of[m, state] if time else self.begun[state]
         if self.told is not None and time == self.told_at:
-            node = np.where(node >= 0, self.told[node, self._situation(m, y)], -1).astype(np.int64)
+            node = np.where(node >= 0, self.told[node, self.situation[y] + m * self.problem.states], -1).astype(
+                np.int64
+            )
         require(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
-        value = self._value(m, y) + 1 if time == self.time else value
-        return (node * self.memories + m) * (self.num_values + 1) + value if self.apart else node
-
-    def _parts(self, memory: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """The node, what is remembered beside the hidden state, and the value, 0 before it is settled."""
-        if not self.apart:
-            return memory, 0 * memory, 0 * memory
-        rest, value = np.divmod(memory, self.num_values + 1)
-        return *np.divmod(rest, self.memories), value
+        value = self.value[self.place[y] + m * self.problem.states] + 1 if time == self.time else value
+        return np.ravel_multi_index((node, m, value * self.apart), self.shape)
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         node, situation, value, chances = self.decisions[time]
-        here, m, settled = self._parts(memory)
+        here, m, settled = np.unravel_index(memory, self.shape)
+        known, shape = self.situation[x] + m * self.problem.states, (_MOST_NODES, self.size, self.num_values + 1)
         settled = settled if self.apart else z + (time >= self.time)
         codes, wanted = (
-            (parts[0].astype(np.int64) * self.size + parts[1]) * (self.num_values + 1) + parts[2]
-            for parts in ((node, situation, value + 1), (here, self._situation(m, x), settled))
+            np.ravel_multi_index(parts, shape) for parts in ((node, situation, value + 1), (here, known, settled))
         )
         return chances, _found(codes, wanted, time)
 
-    def choices(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> Float[np.ndarray, "n A"]:
-        chosen = super().choices(time, memory, x, z)
-        if time >= self.since:
-            index, number = group(memory, x)
-            self.used_value = self.used_value if (chosen == chosen[index[number]]).all() else time
-        return chosen
+
+def _entry(table: np.ndarray, *index: Numbers) -> Numbers:
+    """Entries of a table in which an axis of length 1 stands for what does not matter."""
+    return table[tuple(part * (size > 1) for part, size in zip(index, table.shape, strict=True))]
 
 
 def _numbers_of(views: list[np.ndarray], possible: np.ndarray) -> dict[tuple[int, ...], int]:

@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from ..common.exact import centre_of
 from ..common.plain_logs import log2_of_count
-from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, entries_of, group, require
-from .record import ChannelRecord, ObserverRecord, QuantityRecord, Record
+from .arithmetic import FLOOR, LARGEST, UNIT, Numbers, defect_of, group, require
+from .reading import Rows
+from .record import ChannelRecord, QuantityRecord, Record
 
-Numbers = Int[np.ndarray, " n"]
 Columns = tuple[np.ndarray, ...]
 Bounds = tuple[float | None, ...]
 """What the quantities of a problem must reach: the threshold on the return, None if there is none, then the others."""
@@ -51,29 +52,21 @@ class Label:
     """
 
     time: int
-    of: Int[np.ndarray, " N"]
+    of: Numbers
     stride: int
     size: int
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
-    """The moves of one time, in the order of (x, a): `row[i] = x · A + a`, `target[i] = x'`, `chance[i]`, and for each observer
-    `events[j][i]`, what it receives. Those of x are `begin[x] … begin[x] + degree[x] − 1`."""
+class Moves(Rows):
+    """The moves of one time, those of x in row x, in the order of (x, a): `row[i] = x · A + a`, `target[i] = x'`, `chance[i]`,
+    and for each observer `events[j][i]`, what it receives."""
 
     row: Numbers
-    target: Numbers
     events: Columns
-    chance: Float[np.ndarray, " m"]
-    degree: Numbers = field(repr=False)
-    begin: Numbers = field(repr=False)
-
-    def of(self, x: Numbers) -> tuple[Numbers, Numbers]:
-        """All moves from each x: the position in `x`, and the number of the move."""
-        return entries_of(x, self.begin, self.degree)
 
     @cached_property
-    def ends(self) -> Float[np.ndarray, " m"]:
+    def running(self) -> Float[np.ndarray, " m"]:
         """Running sums of `chance`, 0 first."""
         return np.append(0.0, np.cumsum(self.chance))
 
@@ -96,9 +89,9 @@ class CheckedProblem:
     `start = ([0], ([0],), [1])`, and there are five moves at every time:
 
         row         0     0     0     1     1
-        target      0     1     1     1     1         degree = (3, 2)
-        events[0]   0     0     1     0     1         begin  = (0, 3)
-        chance      1/2   1/8   3/8   1/4   3/4       terms  = 3
+        target      0     1     1     1     1         ends  = (0, 3, 5)
+        events[0]   0     0     1     0     1         terms = 3
+        chance      1/2   1/8   3/8   1/4   3/4
 
     **Arguments:** `asked`: the numbers of the channels whose bits count; `heard`: those whose observations a policy acts on.
     `delay`: 1 for agents that learn each observation one step late. A move then has the event of the state that it leaves,
@@ -112,14 +105,16 @@ class CheckedProblem:
 
     def __init__(self, record: Record, asked: tuple[int, ...] = (0,), heard: tuple[int, ...] = (), delay: int = 0):
         self.record, self.asked, self.delay = record, asked, delay
-        channels = [record.channels[number] for number in asked]
-        self.place, self.observers = _observers(record, asked, heard)
-        _check_together(channels, self.observers)
+        received = {n: record.agent if n == AGENT else record.channels[n].receives for n in (*asked, *heard)}
+        sequences, channels = list(dict.fromkeys(received.values())), [record.channels[number] for number in asked]
+        self.place = {number: sequences.index(one) for number, one in received.items()}
+        self.observers = [record.observers[one] for one in sequences]
+        self.untimed = any(self.observers[self.place[number]].untimed for number in asked)
+        self._check_together(channels)
         require(not delay or can_delay(record, asked), "problem: observations of this kind, and a delay")
         self.horizon, self.endless, self.size, self.state = record.horizon, record.endless, record.size, record.state
         self.steps = record.horizon + delay
         self.states, self.actions, self.discount = record.states, record.actions, record.quantities[0].discount
-        self.untimed = any(self.observers[self.place[number]].untimed for number in asked)
         self.num_first = [one.observations if one.sees_first and not delay else 1 for one in self.observers]
         self.num_events = [one.observations * (self.actions if one.sees_actions else 1) for one in self.observers]
         self.labels, self.digit = self._make_labels(channels)
@@ -127,18 +122,27 @@ class CheckedProblem:
         self.secret_time = self.labels[0].time if channels else record.horizon
         self.path = next((one.value for one in channels if one.kind == "path"), None)
         self.each = next((one for one in channels if one.kind == "each"), None)
-        self.most_bits = max(
-            (most_bits(record, one) for one in channels), default=0.0
-        )  # none hides more than its secret
+        self.most_bits = max([0.0, *(most_bits(record, one) for one in channels)])  # none hides more than its secret
         self.paid = tuple(self._paid(one) for one in record.quantities)
         self.available = record.moves.degree.reshape(self.size, self.actions) > 0
         self._row = np.repeat(np.arange(self.size * self.actions), record.moves.degree)
-        self._check_least()
         self.products = len(self.observers) - 1  # more in what is seen of a state
-        self.terms, self.defect = self._most_moves(), self._largest_defect()
+        self.terms, self.defect = self._measured()
         self._kept = dict[tuple[int, ...], Moves]()
         x, events, chance = self.start_columns
-        self.start: tuple[Numbers, Columns, np.ndarray] = x, events, _product(chance)
+        self.start: tuple[Numbers, Columns, np.ndarray] = x, events, reduce(np.multiply, chance)
+
+    def _check_together(self, channels: Sequence[ChannelRecord]) -> None:
+        """Raise `CertificateError` unless the channels go together."""
+        for one in channels:
+            require(not one.refused, f"channels: {one.refused}")
+        apart, special = len({one.receives for one in channels}) > 1, [one for one in channels if one.kind != "once"]
+        words = "channels: no bound over all policies is known for several observers, of which one has no clock"
+        require(not (self.untimed and apart), words)
+        words = "channels: several secrets or observers, and a whole path or a value at every time"
+        require(not special or len(channels) == 1, words)
+        require(not self.untimed or all(one.kind != "each" for one in special),
+                "channels: a value at every time, and an observer without a clock")  # fmt: skip
 
     def _make_labels(self, channels: Sequence[ChannelRecord]) -> tuple[list[Label], dict[int, int]]:
         labels, digit, stride = list[Label](), dict[int, int](), 1
@@ -152,19 +156,25 @@ class CheckedProblem:
                 stride *= size
         return labels, digit
 
-    def _check_least(self) -> None:
-        """Raise `CertificateError` where products of probabilities would lose digits."""
-        record = self.record
-        least = min(float(one.min(initial=1)) for one in (record.starts[1] * record.starts[2], record.moves.chance))
-        least *= math.prod(min(float(table.chance.min()) for table in one.tables) for one in self.observers)
+    def _measured(self) -> tuple[int, float]:
+        """The most moves of one (x, a), and ρ of the models, of the starts in each, of all moves and of what is seen; raises
+        `CertificateError` where products of probabilities would lose digits."""
+        record, row, shown = self.record, self._row, np.ones(len(self._row), dtype=np.int64)
+        (x, weight, begun), moves = record.starts, record.moves
+        least = min(float(one.min(initial=1)) for one in (weight * begun, moves.chance))
+        first, models = np.unique(record.model[x], return_index=True, return_inverse=True)[1:]
+        sums = [np.array([weight[first].sum()]), np.bincount(models.ravel(), begun), moves.sums]
+        for one in self.observers:
+            least *= min(float(table.chance.min()) for table in one.tables)
+            sums += [table.sums for table in one.tables]
+            seen = row // self.actions if self.delay else moves.target
+            shown *= np.max(
+                [table.degree[self._shown(table, seen, row % self.actions)] for table in one.tables], axis=0
+            )
         require(least >= FLOOR, f"problem: a probability can be {least}, expected 2^-900 (about 1e-271) or more")
-
-    def _largest_defect(self) -> float:
-        """ρ of all distributions."""
-        record, tables = self.record, [table for one in self.observers for table in one.tables]
-        sums = [record.moves.sums, *(table.sums for table in tables), *_start_sums(record)]
         longest = max([self.states, int(record.model.max()) + 1, *(one.observations for one in self.observers)])
-        return defect_of(np.concatenate(sums), longest, "problem") * max(1, len(self.observers))
+        defect = defect_of(np.concatenate(sums), longest, "problem") * max(1, len(self.observers))
+        return int(np.bincount(row, shown).max()), defect
 
     def value_of(self, channel: int, z: Numbers) -> Numbers:
         """The value of one secret in the values of all."""
@@ -196,21 +206,20 @@ class CheckedProblem:
         if path is None or len(self.observers) > 1:
             return False
         x, (event, *_), _ = self.start
-        told = len(group(event, path[x], x)[0]) == len(group(event, path[x])[0])
-        varies = self.observers[0].varies
-        reached: np.ndarray = np.zeros((self.horizon + 1, self.size), dtype=bool)
-        reached[0, x] = True
+        told, reached = _tells((event, path[x]), x), [np.isin(np.arange(self.size), x)]
         for time in range(1, self.horizon + 1):
-            step = self.at(time)
-            reached[time, step.target[reached[time - 1, step.row // self.actions]]] = True
-        every = np.any(reached, axis=0)
-        for time in range(1, self.horizon + 1) if varies else [1] * (self.horizon > 0):
-            before, after = (reached[time - 1], reached[time]) if varies else (every, every)
+            step, after = self.at(time), np.zeros(self.size, dtype=bool)
+            after[step.target[reached[-1][step.row // self.actions]]] = True
+            reached.append(after)
+        layers = pairwise(reached)
+        if not self.observers[0].varies:
+            layers = [(np.any(reached, axis=0),) * 2] * (self.horizon > 0)
+        for time, (before, after) in enumerate(layers, 1):
             step = self.at(time)
             source = step.row // self.actions
             moves = np.flatnonzero(before[source] & after[step.target])
-            seen = source[moves], step.events[0][moves], path[step.target[moves]]
-            told = told and len(group(*seen, step.target[moves])[0]) == len(group(*seen)[0])
+            target = step.target[moves]
+            told = told and _tells((source[moves], step.events[0][moves], path[target]), target)
         return told
 
     @cached_property
@@ -221,44 +230,42 @@ class CheckedProblem:
 
     def at(self, time: int) -> Moves:
         """The moves that arrive at a time."""
-        key = tuple(int(one.at[min(time, self.horizon)]) for one in self.observers)
-        if time > self.horizon:  # an infinite horizon goes on as before the last time
-            key = (*(int(one.at[min(1, self.horizon)]) for one in self.observers), *(-1,) * self.delay)
+        key = (*(one.table(time) for one in self.observers), self.delay and time > self.horizon)
         if key not in self._kept:
             row, target, events, chance = self.columns(time)
             if len(self._kept) >= _MOST_TABLES:
                 del self._kept[next(iter(self._kept))]
-            self._kept[key] = self._moves(row, target, events, _product(chance))
+            self._kept[key] = self._moves(row, target, events, reduce(np.multiply, chance))
         return self._kept[key]
 
     @cached_property
     def unseen(self) -> Moves:
         """The moves of all times without what is seen: event 0 stands for all events."""
         row, moves = self._row, self.record.moves
-        return self._moves(row, moves.column, (0 * row,) * len(self.observers), moves.chance)
+        return self._moves(row, moves.target, (0 * row,) * len(self.observers), moves.chance)
 
     def _moves(self, row: Numbers, target: Numbers, events: Columns, chance: np.ndarray) -> Moves:
         degree = np.bincount(row // self.actions, minlength=self.size)
-        return Moves(row, target, events, chance, degree, np.cumsum(degree) - degree)
+        return Moves(np.append(0, np.cumsum(degree)), target, chance, row, events)
 
     def seen_of_states(self, time: int) -> Float[np.ndarray, "S O"] | None:
         """`b(o|s)` of the state that is reached at a time; None where what is seen depends on more, or on several observers."""
         first, *others = self.observers
-        number = int(first.at[min(time, self.horizon)])
+        number, shape = first.table(time), (self.states, first.observations)
         table = first.tables[max(number, 0)]
         plain = not (others or first.sees_actions or self.delay) and len(table.degree) == self.states
-        if not plain or self.states * first.observations > _MOST_SHOWN:
+        if not plain or math.prod(shape) > _MOST_SHOWN:
             return None
-        shown = np.zeros((self.states, first.observations))
+        shown = np.zeros(shape)
         if number < 0:
             shown[:, first.silent] = 1.0
         else:
-            shown[np.repeat(np.arange(self.states), table.degree), table.column] = table.chance
+            shown[np.repeat(np.arange(self.states), table.degree), table.target] = table.chance
         return shown
 
     def columns(self, time: int) -> tuple[Numbers, Numbers, Columns, Columns]:
         """`row`, `target` and `events` of the moves that arrive at a time, and their probabilities as a list of factors."""
-        row, target, chance = self._row, self.record.moves.column, self.record.moves.chance
+        row, target, chance = self._row, self.record.moves.target, self.record.moves.chance
         if self.delay and time > self.horizon:
             row, target, chance = np.arange(self.size) * self.actions, np.arange(self.size), np.ones(self.size)
         place, events, shown = self._seen(time, row // self.actions if self.delay else target, row % self.actions)
@@ -275,24 +282,24 @@ class CheckedProblem:
         """What the observers receive of some x: the position among these, each one's event, and each probability."""
         place, events, shown = np.arange(len(x)), list[np.ndarray](), list[np.ndarray]()
         for one in self.observers:
-            number = int(one.at[time if time <= self.horizon else min(1, self.horizon)])
-            silent = time == 0 and (self.delay or not one.sees_first)
-            found, event, chance = (
-                np.arange(len(place)),
-                np.full(len(place), 0 if silent else one.silent),
-                np.ones(len(place)),
-            )
-            if not silent and number >= 0:
+            found, number = np.arange(len(place)), one.table(time)
+            none = time == 0 and (self.delay or not one.sees_first)
+            if none or number < 0:
+                event, chance = np.full(len(place), 0 if none else one.silent), np.ones(len(place))
+            else:
                 table = one.tables[number]
-                by_action = len(table.degree) > self.states
-                found, entry = table.of(action[place] * by_action * self.states + self.state[x[place]])
-                event, chance = table.column[entry], table.chance[entry]
+                found, entry = table.of(self._shown(table, x, action)[place])
+                event, chance = table.target[entry], table.chance[entry]
             place = place[found]
             if time and one.sees_actions:
                 event = event + action[place] * one.observations
             events = [*(column[found] for column in events), event.astype(np.int64)]
             shown = [*(column[found] for column in shown), chance]
         return place, events, shown
+
+    def _shown(self, table: Rows, x: Numbers, action: Numbers) -> Numbers:
+        """The rows of a table of what is seen."""
+        return self.state[x] + action * self.states * (len(table.degree) > self.states)
 
     def settled(self, time: int, x: Numbers, z: Numbers) -> Numbers:
         """The values of the secrets in x at a time: what was settled before, and what is settled now."""
@@ -302,27 +309,19 @@ class CheckedProblem:
                 z = z + one.stride * one.of[x]
         return z
 
-    def _most_moves(self) -> int:
-        """The most moves of one (x, a)."""
-        moves, shown = self.record.moves, np.ones(len(self._row), dtype=np.int64)
-        for one in self.observers:
-            found = np.ones(len(self._row), dtype=np.int64)
-            seen = self.state[self._row // self.actions if self.delay else moves.column]
-            for table in one.tables:
-                by_action = len(table.degree) > self.states
-                found = np.maximum(found, table.degree[self._row % self.actions * by_action * self.states + seen])
-            shown *= found
-        return int(np.bincount(self._row, shown).max())
+
+def _tells(given: Columns, x: Numbers) -> bool:
+    """Whether some numbers tell x."""
+    return len(group(*given, x)[0]) == len(group(*given)[0])
 
 
 def can_delay(record: Record, asked: tuple[int, ...] = (0,)) -> bool:
     """Whether agents that learn observations late are covered: these depend on the state alone, and the secret is settled
     once."""
-    observer = record.observers[record.channels[0].receives]
-    plain = (
-        len(observer.tables) == 1 and len(observer.tables[0].degree) == record.states and bool((observer.at >= 0).all())
-    )
-    return asked == (0,) and plain and not observer.sees_actions and record.channels[0].kind == "once"
+    own = record.channels[0]
+    observer = record.observers[own.receives]
+    plain = [len(table.degree) for table in observer.tables] == [record.states] and bool((observer.at >= 0).all())
+    return asked == (0,) and plain and not observer.sees_actions and own.kind == "once"
 
 
 def most_bits(record: Record, channel: ChannelRecord) -> float:
@@ -335,42 +334,3 @@ def most_bits(record: Record, channel: ChannelRecord) -> float:
     if channel.kind == "path":
         return (record.horizon + 1) * most
     return math.fsum(channel.weights.tolist()) * most * (1 + 4 * UNIT)
-
-
-def _check_together(asked: Sequence[ChannelRecord], observers: Sequence[ObserverRecord]) -> None:
-    """Raise `CertificateError` unless the channels go together."""
-    for one in asked:
-        require(not one.refused, f"channels: {one.refused}")
-    clocks = not any(observers[place].untimed for place in range(len({one.receives for one in asked})))
-    require(clocks or len({one.receives for one in asked}) == 1,
-            "channels: no bound over all policies is known for several observers, of which one has no clock")  # fmt: skip
-    once = all(one.kind == "once" for one in asked)
-    require(
-        once or len(asked) == 1, "channels: several secrets or observers, and a whole path or a value at every time"
-    )
-    require(clocks or asked[0].kind != "each", "channels: a value at every time, and an observer without a clock")
-
-
-def _observers(
-    record: Record, asked: tuple[int, ...], heard: tuple[int, ...]
-) -> tuple[dict[int, int], list[ObserverRecord]]:
-    """Each sequence of observations once, and which of them each channel's observer receives."""
-    numbers = {n: record.agent if n == AGENT else record.channels[n].receives for n in (*asked, *heard)}
-    sequences = list(dict.fromkeys(numbers.values()))
-    return {n: sequences.index(one) for n, one in numbers.items()}, [record.observers[one] for one in sequences]
-
-
-def _product(factors: Sequence[np.ndarray]) -> Float[np.ndarray, " m"]:
-    """The product of some factors, the first two first."""
-    found = np.asarray(factors[0], dtype=np.float64)
-    for factor in factors[1:]:
-        found = found * factor
-    return found
-
-
-def _start_sums(record: Record) -> list[np.ndarray]:
-    """The computed sum of the models' probabilities, and of those of the starts in each model."""
-    x, weight, begun = record.starts
-    number, models = np.unique(record.model[x], return_inverse=True)
-    first = np.unique(record.model[x], return_index=True)[1]
-    return [np.array([weight[first].sum()]), np.bincount(models.ravel(), begun, len(number))]

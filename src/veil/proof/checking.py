@@ -9,14 +9,12 @@ the arrays are those of a scenario is another question, which `verify` answers b
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
-from ..common.errors import CertificateError, InputError
+from ..common.errors import CertificateError
 from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import UNIT, require
@@ -25,12 +23,12 @@ from .backward import rule_bound
 from .belief_bound import belief_bound
 from .checked_policy import channels_heard
 from .checked_problem import CheckedProblem, Paid, most_bits
-from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register, Sampled
-from .form import check_form
-from .policy_values import PolicyValues, policy_values
+from .claims import Claim, ProvenBound, ProvenChannel, ProvenQuantity, Register
+from .form import check_claim
+from .policy_values import PolicyValues, ProvenValue, policy_values
 from .reading import MALFORMED
 from .record import Record
-from .sampling import DOUBT, ROUNDS, Interval, Sampler, interval
+from .sampling import DOUBT, ROUNDS, Interval, Sampler
 
 
 @dataclass(frozen=True)
@@ -44,17 +42,6 @@ class Draws:
     doubt: float = DOUBT
     sequences: int | None = None
     seed: int | None = None
-
-    def __post_init__(self) -> None:
-        defects = []
-        if not (isinstance(self.doubt, float) and 0 < self.doubt < 1):
-            defects.append(f"confidence leaves {self.doubt!r}, expected a number between 0 and 1")
-        if self.sequences is not None and not (type(self.sequences) is int and 2 <= self.sequences <= 10**7):
-            defects.append(f"sequences is {self.sequences!r}, expected a whole number, 2 to 10,000,000")
-        if self.seed is not None and not (type(self.seed) is int and self.seed >= 0):
-            defects.append(f"seed is {self.seed!r}, expected a whole number, 0 or more")
-        if defects:
-            raise InputError("verify", defects)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +94,7 @@ def check(
     """
     try:
         require(agent.digest == claim.policy_hash, "policy_hash: the certificate is about another policy")
+        check_claim(claim, record, heard=bool(channels_heard(record, agent, register)) or record.blind)
         return _Check(claim, record, agent, register, draws or Draws(), clock).all()
     except CertificateError:
         raise
@@ -122,47 +110,38 @@ class _Check:
     ):
         self.claim, self.record, self.policy, self.draws, self.clock = claim, record, (agent, register), draws, clock
         self.heard = channels_heard(record, agent, register)
-        self.random = np.random.default_rng(draws.seed)
-
-    @cached_property
-    def own(self) -> CheckedProblem:
-        """The problem of the own channel."""
-        return CheckedProblem(self.record)
+        self.random, self.own = np.random.default_rng(draws.seed), CheckedProblem(record)
 
     def acting(self, number: int) -> CheckedProblem:
         """The problem in which the policy acts and one channel counts."""
-        return (
-            self.own
-            if number == 0 and not set(self.heard) - {0}
-            else CheckedProblem(self.record, (number,), self.heard)
-        )
+        alone = number == 0 and set(self.heard) <= {0}
+        return self.own if alone else CheckedProblem(self.record, (number,), self.heard)
 
     def all(self) -> Verification:
-        claim = self.claim
-        check_form(claim, self.record, heard=bool(self.heard) or self.record.blind)
+        """Every item of the lists."""
+        claim, channels, sampled = self.claim, dict[int, PolicyValues](), dict[int, Interval]()
         for one, wanted, paid in zip(claim.quantities, self.record.quantities, self.own.paid, strict=True):
             if isinstance(wanted.bound, str) and one.bound is not None:
                 self._check_percentage(one.bound, wanted.bound, paid)
-        channels, sampled = dict[int, PolicyValues](), dict[int, Interval]()
         for one in claim.channels:
-            problem = self.acting(one.number)
+            problem, told = self.acting(one.number), one.sampled
             channels[one.number] = self._check_channel(one, problem)
-            if one.sampled is not None:
-                sampled[one.number] = self._check_draws(one, one.sampled, problem)
+            if told is not None:
+                what = f"channel {one.name}"
+                sampled[one.number] = self._drawn(what, told.sequences, told.lower, told.upper, problem)
         for k, one in enumerate(claim.quantities):
             if one.sequences:
-                self._check_drawn_value(one, k)
-        uppers = tuple(self._check_upper(one) for one in claim.bounds)
-        return Verification(channels, uppers, sampled, self._check_beliefs())
-
-    def _check_beliefs(self) -> float | None:
-        """The lower bound over all policies that beliefs prove, where it is claimed."""
-        claim, told = self.claim, self.claim.beliefs
-        if told is None:
-            return None
-        found = belief_bound(self.own, told, tuple(one.bound for one in claim.quantities), self.clock)
-        require(told.lower <= found, f"beliefs: a lower bound of {told.lower} is claimed, and {found} is found")
-        return found
+                low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
+                self._drawn(one.name, one.sequences, low, high, self.acting(0), k)
+                met = one.bound is None or (low >= one.bound if one.sign > 0 else high <= one.bound)
+                words = f"met is {one.met} for {one.text}, and the value is {one.value} ± {one.error} with confidence"
+                require(one.met is met, f"quantities: {words}")
+        uppers, beliefs = tuple(self._check_upper(one) for one in claim.bounds), None
+        if (told := claim.beliefs) is not None:
+            beliefs = belief_bound(self.own, told, tuple(one.bound for one in claim.quantities), self.clock)
+            words = f"beliefs: a lower bound of {told.lower} is claimed, and {beliefs} is found"
+            require(told.lower <= beliefs, words)
+        return Verification(channels, uppers, sampled, beliefs)
 
     def _check_percentage(self, bound: float, wanted: str, paid: Paid) -> None:
         """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
@@ -179,60 +158,27 @@ class _Check:
             problem, self.policy, one.window, one.prune, claim.values, bounds=bounds, goal=claim.goal, merge=one.merge,
             clock=self.clock, quantities=bool(proven), bits=one.lower > 0 or one.upper < problem.most_bits,
         )  # fmt: skip
-        within = one.lower <= found.lower and found.upper <= one.upper
-        require(
-            within, f"channel {one.name}: {one.lower} … {one.upper} is claimed, {found.lower} … {found.upper} is found"
-        )
+        words = f"{one.lower} … {one.upper} is claimed, {found.lower} … {found.upper} is found"
+        require(one.lower <= found.lower and found.upper <= one.upper, f"channel {one.name}: {words}")
         for k in proven:
-            each, is_so = claim.quantities[k], found.quantities[k]
-            _check_value(each, is_so.value, is_so.error)
-            words = f"met is {each.met} for {each.text}, and a value of {is_so.value} ± {is_so.error} is found"
-            require(each.met is is_so.met, f"quantities: {words}")
+            _check_quantity(claim.quantities[k], found.quantities[k])
         return found
 
-    def _check_draws(self, one: ProvenChannel, told: Sampled, problem: CheckedProblem) -> Interval:
-        """What is claimed of a channel with confidence."""
-        sampler = Sampler(problem, self.policy)
-
-        def bits(count: int, doubt: float) -> Interval:
-            draws = sampler.draw(count, self.random, self.clock)
-            found = interval(draws, 0.0, problem.most_bits, doubt, sampler.error)
-            return (
-                replace(found, upper=problem.most_bits) if problem.untimed else found
-            )  # one with a clock may know more
-
-        return self._borne_out(told.sequences, told.lower, told.upper, f"channel {one.name}", bits)
-
-    def _check_drawn_value(self, one: ProvenQuantity, number: int) -> None:
-        """What is claimed of a quantity with confidence."""
-        sampler = Sampler(self.acting(0), self.policy)
-
-        def value(count: int, doubt: float) -> Interval:
-            return interval(sampler.earn(count, self.random, self.clock)[number], *sampler.range(number), doubt)
-
-        low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
-        self._borne_out(one.sequences, low, high, one.name, value)
-        met = one.bound is None or (low >= one.bound if one.sign > 0 else high <= one.bound)
-        words = f"met is {one.met} for {one.text}, and the value is {one.value} ± {one.error} with confidence"
-        require(one.met is met, f"quantities: {words}")
-
-    def _borne_out(
-        self,
-        sequences: int,
-        low: float | Fraction,
-        high: float | Fraction,
-        what: str,
-        draw: Callable[[int, float], Interval],
-    ) -> Interval:
-        """An interval from the verifier's own draws within what is claimed: of some rounds, each with four times the sequences
-        and half of the doubt."""
+    def _drawn(
+        self, what: str, sequences: int, low: float | Fraction, high: float | Fraction, problem: CheckedProblem,
+        quantity: int | None = None,
+    ) -> Interval:  # fmt: skip
+        """An interval from the verifier's own draws within what is claimed of the bits, or of a quantity: of some rounds, each
+        with four times the sequences and half of the doubt."""
         claims = sum(each.sampled is not None for each in self.claim.channels)
         claims += sum(each.sequences > 0 for each in self.claim.quantities)
-        found, count = Interval(-math.inf, math.inf, 0.0), self.draws.sequences or sequences
+        sampler, count, found = Sampler(problem, self.policy), self.draws.sequences or sequences, None
         for number in range(ROUNDS):
-            found = draw(count * 4**number, self.draws.doubt / claims / 2 ** (number + 1))
+            doubt = self.draws.doubt / claims / 2 ** (number + 1)
+            found = sampler.interval(count * 4**number, doubt, self.random, self.clock, quantity)
             if low <= found.lower and found.upper <= high:
                 return found
+        assert found is not None
         where = f"{found.lower} … {found.upper} is found in {count * 4 ** (ROUNDS - 1):,} sequences"
         raise CertificateError(f"{what}: {float(low)} … {float(high)} is claimed with confidence, {where}")
 
@@ -244,18 +190,13 @@ class _Check:
         if claim.hidden == (0,) and ahead and not any((*bound.prices, *factors)):
             require(bound.upper >= self.own.most_bits, "upper bound: no rule is known for values that lie ahead")
             return self.own.most_bits
-        wrong = [one for one in channels if one not in claim.hidden and one not in claim.kept]
-        require(
-            not wrong and len(set(channels)) == len(channels), f"rule: its channels are {channels}, expected others"
-        )
-        if bound.delay:
-            problem = CheckedProblem(self.record, delay=bound.delay)
-        else:
-            problem = self.own if channels == (0,) else CheckedProblem(self.record, channels)
+        fits = {*channels} <= {*claim.hidden, *claim.kept} and len({*channels}) == len(channels)
+        require(fits, f"rule: its channels are {channels}, expected others")
+        other = bound.delay or channels != (0,)
+        problem = CheckedProblem(self.record, (0,) if bound.delay else channels, (), bound.delay) if other else self.own
         found = rule_bound(problem, bound, bounds, claim.values, claim.kept, factors, self.clock)
-        require(
-            found < math.inf, "upper bound: a rule excludes something that a policy can reach, and so proves nothing"
-        )
+        words = "upper bound: a rule excludes something that a policy can reach, and so proves nothing"
+        require(found < math.inf, words)
         most = min(most_bits(self.record, self.record.channels[number]) for number in claim.hidden)
         least = found if any(factors) else min(found, most)
         words = f"upper bound: {bound.upper} is claimed with delay {bound.delay}, and {least} is found"
@@ -263,11 +204,13 @@ class _Check:
         return least
 
 
-def _check_value(one: ProvenQuantity, found: float, error: float) -> None:
-    """Raise `CertificateError` unless a quantity is claimed within an error that holds and is not needlessly large."""
-    off = abs(Fraction(one.value) - Fraction(found)) + Fraction(error)
-    require(
-        off <= Fraction(one.error), f"{one.name}: {one.value} ± {one.error} is claimed, and {found} ± {error} is found"
-    )
-    most = 4 * error + 32 * UNIT * abs(found)
+def _check_quantity(one: ProvenQuantity, found: ProvenValue) -> None:
+    """Raise `CertificateError` unless a quantity is claimed within an error that holds and is not needlessly large, and its
+    bound as it is."""
+    value, error = found.value, found.error
+    off, words = abs(Fraction(one.value) - Fraction(value)) + Fraction(error), f"{one.name}: {one.value} ± {one.error}"
+    require(off <= Fraction(one.error), f"{words} is claimed, and {value} ± {error} is found")
+    most = 4 * error + 32 * UNIT * abs(value)
     require(one.error <= most, f"{one.name}: an error of {one.error} is claimed, and {most} is the most")
+    words = f"met is {one.met} for {one.text}, and a value of {value} ± {error} is found"
+    require(one.met is found.met, f"quantities: {words}")

@@ -1,11 +1,19 @@
-"""The items of a certificate: what is claimed of quantities and channels, and bounds over all policies with their rules."""
+"""The items of a certificate: what is claimed of quantities and channels, and bounds over all policies with their rules.
+
+The forms of fields are those that `check_form` takes; arrays are checked where they are used.
+"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from ..common.exact import rounded_down
+from .reading import formed, is_amount, is_finite, whole
+
+MOST_SEQUENCES = 10**7  # of a statistical claim
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +28,12 @@ class ProvenQuantity:
 
     name: str
     relation: str
-    bound: float | None
-    value: float
-    error: float
-    met: bool
-    sequences: int = 0
-    factor: float = 0.0
+    bound: float | None = field(metadata=formed((is_finite,)))
+    value: float = field(metadata=formed(is_finite))
+    error: float = field(metadata=formed(is_amount))
+    met: bool = field(metadata=formed(bool))
+    sequences: int = field(default=0, metadata=formed(whole(0, MOST_SEQUENCES)))
+    factor: float = field(default=0.0, metadata=formed(is_finite))
 
     @property
     def missing(self) -> float:
@@ -52,9 +60,9 @@ class Sampled:
     `sequences`: how many the verifier draws at first, unless it is told otherwise.
     """
 
-    lower: float
-    upper: float
-    sequences: int
+    lower: float = field(metadata=formed(is_amount))
+    upper: float = field(metadata=formed(is_amount))
+    sequences: int = field(metadata=formed(whole(2, MOST_SEQUENCES)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,16 +74,16 @@ class ProvenChannel:
     `sampled`: what is claimed with confidence beside that, or None.
     """
 
-    number: int
+    number: int = field(metadata=formed(whole()))
     name: str
-    min: float | None
-    max: float | None
-    lower: float
-    upper: float
-    window: tuple[int, int]
-    prune: float
-    merge: int
-    sampled: Sampled | None = None
+    min: float | None = field(metadata=formed((is_finite,)))
+    max: float | None = field(metadata=formed((is_finite,)))
+    lower: float = field(metadata=formed(is_amount))
+    upper: float = field(metadata=formed(is_amount))
+    window: tuple[int, int] = field(metadata=formed((whole(-1), ...)))
+    prune: float = field(metadata=formed(is_amount))
+    merge: int = field(metadata=formed(whole()))
+    sampled: Sampled | None = field(default=None, metadata=formed((Sampled,)))
 
     @property
     def met(self) -> bool:
@@ -105,8 +113,8 @@ class ObserverRule:
     following: tuple[Int[np.ndarray, "n E"], ...]
     costs: Float[np.ndarray, "n Z"]
     memory: str
-    channel: int = 0
-    weight: float = 1.0
+    channel: int = field(default=0, metadata=formed(whole()))
+    weight: float = field(default=1.0, metadata=formed(is_amount))
     path_keys: tuple[Int[np.ndarray, "k 3"], ...] = ()
     path_costs: tuple[Float[np.ndarray, " k"], ...] = ()
     each: tuple[Float[np.ndarray, "n Z"], ...] = ()
@@ -121,10 +129,10 @@ class ProvenBound:
     bits; `prices`: the multiplier of each quantity, in bits per unit of it; `rules`: the observers that prove the bound.
     """
 
-    delay: int
-    upper: float
-    prices: tuple[float, ...]
-    rules: tuple[ObserverRule, ...]
+    delay: int = field(metadata=formed(whole(0, 1)))
+    upper: float = field(metadata=formed(is_finite))
+    prices: tuple[float, ...] = field(metadata=formed((is_amount, ...)))
+    rules: tuple[ObserverRule, ...] = field(metadata=formed((ObserverRule, ...)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +156,10 @@ class BeliefBound:
     leads to, -1 for none; `points`: the beliefs of time 0 and later.
     """
 
-    lower: float
-    prices: tuple[float, ...]
+    lower: float = field(metadata=formed(is_finite))
+    prices: tuple[float, ...] = field(metadata=formed((is_amount, ...)))
     first: Int[np.ndarray, " F"]
-    points: tuple[Beliefs, ...]
+    points: tuple[Beliefs, ...] = field(metadata=formed((Beliefs, ...)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,17 +194,17 @@ class Claim:
     what the policy remembers; `beliefs`: with goal "transparent" a lower bound over all policies.
     """
 
-    goal: str
-    hidden: tuple[int, ...]
-    quantities: tuple[ProvenQuantity, ...]
-    channels: tuple[ProvenChannel, ...]
-    bounds: tuple[ProvenBound, ...]
+    goal: str = field(metadata=formed(lambda goal: goal in ("opaque", "transparent")))
+    hidden: tuple[int, ...] = field(metadata=formed((whole(), ...)))
+    quantities: tuple[ProvenQuantity, ...] = field(metadata=formed((ProvenQuantity, ...)))
+    channels: tuple[ProvenChannel, ...] = field(metadata=formed((ProvenChannel, ...)))
+    bounds: tuple[ProvenBound, ...] = field(metadata=formed((ProvenBound, ...)))
     problem_hash: str
     record_hash: str
     policy_hash: str
     values: Float[np.ndarray, "2 N"] | None = None
-    register: Register | None = None
-    beliefs: BeliefBound | None = None
+    register: Register | None = field(default=None, metadata=formed((Register,)))
+    beliefs: BeliefBound | None = field(default=None, metadata=formed((BeliefBound,)))
 
     @property
     def least(self) -> list[ProvenChannel]:
@@ -209,8 +217,7 @@ class Claim:
         for one in self.quantities:
             factor = Fraction(one.factor)
             exact += factor * Fraction(one.value) - abs(factor) * Fraction(one.error)
-        found = float(exact)
-        return found if Fraction(found) <= exact else math.nextafter(found, -math.inf)
+        return rounded_down(exact)
 
     @property
     def lower(self) -> float:

@@ -19,7 +19,7 @@ from .checked_policy import channels_heard
 from .checked_problem import Bounds, CheckedProblem
 from .compiled import free_quantities, record_of
 from .described import described
-from .policy_values import ProvenValue, quantities_of
+from .policy_values import ProvenValue, policy_values
 
 
 def meets_constraints(problem: Problem, policy: Policy, expected_return: float, clock: Clock = UNLIMITED) -> bool:
@@ -76,7 +76,10 @@ def _verified(problem: Problem, policy: Policy, clock: Clock = UNLIMITED) -> tup
     try:
         content, record = described(problem, policy), record_of(problem)
         checked = CheckedProblem(record, (0,), channels_heard(record, *content))
-        return quantities_of(checked, content, after_horizon(problem), bounds_of(problem), clock)
+        every, bounds = (-1, problem.horizon + 1), bounds_of(problem)
+        return policy_values(
+            checked, content, every, 0.0, after_horizon(problem), bounds=bounds, clock=clock, bits=False
+        ).quantities
     except (VeilError, OutOfTime):  # too large for the verifier, or an observer that it does not cover
         return None
 

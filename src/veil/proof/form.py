@@ -4,34 +4,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from .arithmetic import require
-from .claims import (
-    BeliefBound,
-    Beliefs,
-    Claim,
-    ObserverRule,
-    ProvenBound,
-    ProvenChannel,
-    ProvenQuantity,
-    Register,
-    Sampled,
-)
-from .reading import check_form as check_fields
-from .reading import is_amount, is_finite, whole
+from .claims import Claim
+from .reading import check_form, forms_of
 from .record import Record
-
-MOST_SEQUENCES = 10**7  # of a statistical claim
-_FIELDS = {
-    ProvenQuantity: {"bound": (is_finite,), "value": is_finite, "error": is_amount, "met": bool,
-                     "sequences": whole(0, MOST_SEQUENCES), "factor": is_finite},
-    ProvenChannel: {"number": whole(), "min": (is_finite,), "max": (is_finite,), "lower": is_amount, "upper": is_amount,
-                    "window": [whole(-1)], "prune": is_amount, "merge": whole(), "sampled": (Sampled,)},
-    Sampled: {"lower": is_amount, "upper": is_amount, "sequences": whole(2, MOST_SEQUENCES)},
-    ProvenBound: {"delay": whole(0, 1), "upper": is_finite, "prices": [is_amount], "rules": [ObserverRule]},
-    ObserverRule: {"channel": whole(), "weight": is_amount},
-    BeliefBound: {"lower": is_finite, "prices": [is_amount], "points": [Beliefs]},
-}  # fmt: skip
-_CLAIM = {"goal": lambda goal: goal in ("opaque", "transparent"), "hidden": [whole()], "quantities": [ProvenQuantity],
-          "channels": [ProvenChannel], "bounds": [ProvenBound], "register": (Register,), "beliefs": (BeliefBound,)}  # fmt: skip
 
 
 def claimed_channels(record: Record, hidden: Sequence[int]) -> tuple[int, ...] | None:
@@ -42,7 +17,7 @@ def claimed_channels(record: Record, hidden: Sequence[int]) -> tuple[int, ...] |
     return None if any(channels[number].refused for number in found) else found
 
 
-def check_form(claim: Claim, record: Record, *, heard: bool) -> None:
+def check_claim(claim: Claim, record: Record, *, heard: bool) -> None:
     """Raise `CertificateError` unless the claim has the right form, belongs to the problem, and its parts fit each other.
 
     **Arguments:** `heard`: the policy acts on observations.
@@ -50,8 +25,8 @@ def check_form(claim: Claim, record: Record, *, heard: bool) -> None:
     for name, found, value in (("problem_hash", claim.problem_hash, record.problem),
                                ("record_hash", claim.record_hash, record.digest)):  # fmt: skip
         require(found == value, f"{name}: the certificate says {found!r}, the problem has {value!r}")
-    for name, form in _CLAIM.items():
-        check_fields(getattr(claim, name), form, name, _FIELDS)
+    for name, form in forms_of(Claim).items():
+        check_form(getattr(claim, name), form, name)
     _check_quantities(claim, record)
     _check_channels(claim, record)
     _check_bounds(claim, heard)
@@ -106,18 +81,11 @@ def _check_bounds(claim: Claim, heard: bool) -> None:
         require(not heard, "bounds: the policy acts on the observations, and that with a delay is not about it")
         require(claim.bounds[1].upper <= claim.bounds[0].upper, "bounds: that with a delay is above the other")
     for one in claim.bounds:
-        highest = _highest(claim, one)
+        require(len(one.prices) == len(claim.quantities), "bounds: the prices are not one for each quantity")
+        weights = {rule.channel: rule.weight for rule in one.rules}
+        # `H ≤ U(q,λ) + Σ_k λ_k s_k (δ_k − V_k)` for every policy, so also for one that misses a bound.
+        missed = [(price, each.missing) for price, each in zip(one.prices, claim.quantities, strict=True)]
+        missed += [(weights.get(each.number, 0.0), max(0, Fraction(each.min or 0) - Fraction(each.lower)))
+                   for each in claim.channels]  # fmt: skip
+        highest = Fraction(one.upper) + sum(Fraction(price) * Fraction(by) for price, by in missed)
         require(claim.lower <= highest, f"bounds: lower {claim.lower} and upper {one.upper} do not fit each other")
-
-
-def _highest(claim: Claim, bound: ProvenBound) -> Fraction:
-    """What the policy can hide at most by an upper bound: `H ≤ U(q,λ) + Σ_k λ_k s_k (δ_k − V_k)` for every policy."""
-    require(len(bound.prices) == len(claim.quantities), "bounds: the prices are not one for each quantity")
-    highest = Fraction(bound.upper)
-    for number, price in enumerate(bound.prices):
-        highest += Fraction(price) * Fraction(claim.quantities[number].missing)
-    weights = {one.channel: one.weight for one in bound.rules}
-    for one in claim.channels:
-        missed = Fraction(0) if one.met or one.min is None else Fraction(one.min) - Fraction(one.lower)
-        highest += Fraction(weights.get(one.number, 0.0)) * max(Fraction(0), missed)
-    return highest

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ..common.exact import always_met
+from ..common.exact import always_met, rounded_down
 from ..common.pace import Watch
 from .agent import Agent
 from .arithmetic import FLOOR, TINY, UNIT, discount_power, gamma, require
-from .backward import continuation_values
+from .backward import earned_after
 from .checked_policy import read_policy
 from .checked_problem import Bounds, CheckedProblem
 from .claims import Register
@@ -54,20 +54,10 @@ class PolicyValues:
 
 
 def policy_values(
-    problem: CheckedProblem,
-    policy: PolicyContent,
-    window: tuple[int, int],
-    prune: float,
-    values: Float[np.ndarray, "2 N"] | None,
-    *,
-    bounds: Bounds = (),
-    goal: str = "opaque",
-    merge: int = 0,
-    clock: Watch | None = None,
-    most_moves: int = MOST_MOVES,
-    quantities: bool = True,
-    bits: bool = True,
-) -> PolicyValues:
+    problem: CheckedProblem, policy: PolicyContent, window: tuple[int, int], prune: float,
+    values: Float[np.ndarray, "2 N"] | None, *, bounds: Bounds = (), goal: str = "opaque", merge: int = 0,
+    clock: Watch | None = None, most_moves: int = MOST_MOVES, quantities: bool = True, bits: bool = True,
+) -> PolicyValues:  # fmt: skip
     """The quantities of a policy over the whole horizon, and its opacity from a window of times around the secret's.
 
     Two passes are made: one without histories for the return and for where the window begins, one with histories inside
@@ -87,29 +77,28 @@ def policy_values(
     require(-1 <= left <= time <= right, f"window: {window} is not around the secret")
     whole = bits and left < 0 and right > horizon and prune <= FLOOR and not merge and not problem.endless
     law = ForwardPass(problem, read, clock, most_moves, apart=whole)
-    terms, at, windows = list[tuple[float, float]](), 0, _windows(problem, window) if bits else []
+    terms, windows = list[tuple[float, float]](), _windows(problem, window) if bits else []
     for one in windows:
         inside = law if whole else ForwardPass(problem, read, clock, most_moves, apart=True, below=prune, merge=merge)
-        at = _followed(law, at, one.begin)
         if one.cut:
+            law.go(one.begin)
             inside.enter(law, reveal=goal == "opaque")
         if one is windows[-1] and not whole:
-            at = _followed(law, at, horizon)
+            law.go(horizon)
         terms += _bits(inside, one, goal)
     if not windows:
         terms = [(0.0, math.inf)]
-        _followed(law, at, horizon if quantities else 0)
+        law.go(horizon if quantities else 0)
     low, high = (math.fsum(column) for column in zip(*terms, strict=True))
     upper = problem.most_bits if problem.untimed else min(problem.most_bits, high)  # who has a clock may know more
     return PolicyValues(low, upper, _quantities(law, values, bounds) if quantities else ())
 
 
 class _Window(NamedTuple):
-    """Histories are followed from time `begin` to `end`, and bits count at some `times`. The observer is told (memory, x), or
-    forgets and stops looking, at the begin if `cut`, and at the end if `ends`."""
+    """Histories are followed from time `begin` on, and bits count at some `times`. The observer is told (memory, x), or forgets
+    and stops looking, at the begin if `cut`, and at the end if `ends`."""
 
     begin: int
-    end: int
     times: Sequence[int]
     cut: bool
     ends: bool
@@ -119,81 +108,52 @@ def _windows(problem: CheckedProblem, window: tuple[int, int]) -> list[_Window]:
     """One for a secret that is settled once; for values at every time, at each time t the histories since time t − left."""
     (left, right), horizon = window, problem.horizon
     if problem.each is None:
-        end = min(right, horizon)
-        return [_Window(max(left, 0), end, (end,), left >= 0, right <= horizon)]
+        return [_Window(max(left, 0), (min(right, horizon),), left >= 0, right <= horizon)]
     first = horizon if left < 0 else left
-    more = [_Window(begin, begin + first, (begin + first,), True, False) for begin in range(1, horizon - first + 1)]
-    return [_Window(0, first, range(first + 1), False, False), *more]
-
-
-def _followed(law: ForwardPass, begin: int, end: int) -> int:
-    """The later of two times, once a pass has gone on from one to the other."""
-    for time in range(begin, end):
-        law.step(time)
-    return max(begin, end)
+    more = [_Window(begin, (begin + first,), True, False) for begin in range(1, horizon - first + 1)]
+    return [_Window(0, range(first + 1), False, False), *more]
 
 
 def _bits(inside: ForwardPass, window: _Window, goal: str) -> list[tuple[float, float]]:
     """Bounds on the bits that count at each time. An observer that is told more bounds from below, one that forgets from above;
     of a path a window holds only the last part."""
     problem, found, part = inside.problem, list[tuple[float, float]](), window.cut or window.ends
-    for time in range(window.begin, window.end + 1):
-        if time == window.end and window.ends and goal == "opaque":
+    for time in window.times:
+        inside.go(time)
+        if window.ends and goal == "opaque":
             # A policy that acts on the value later may give it away with x.
             inside.reveal(value=inside.policy.used_value >= time)
         weight = 1.0 if problem.each is None else float(problem.each.weights[time])
-        if time in window.times and weight:
-            low, high = inside.bits() if problem.each is None else inside.bits_now(time)
+        if weight:
+            low, high = inside.bits()
             low = low if goal == "opaque" or not part else 0.0
             high = high if not part or (goal == "transparent" and problem.path is None) else math.inf
             found.append((weight * low * (1 - 4 * UNIT), weight * high * (1 + 4 * UNIT)))
-        if time < window.end:
-            inside.step(time)
     return found
-
-
-def quantities_of(
-    problem: CheckedProblem,
-    policy: PolicyContent,
-    values: Float[np.ndarray, "2 N"] | None,
-    bounds: Bounds,
-    clock: Watch | None = None,
-) -> tuple[ProvenValue, ...]:
-    """The quantities alone, as in `policy_values`. **Raises:** the same."""
-    every = -1, problem.horizon + 1
-    return policy_values(problem, policy, every, FLOOR, values, bounds=bounds, clock=clock, bits=False).quantities
 
 
 def _quantities(law: ForwardPass, values: Float[np.ndarray, "2 N"] | None, bounds: Bounds) -> tuple[ProvenValue, ...]:
     """All quantities with bounds on their errors, from a pass at time T, which goes on where an infinite sum does."""
     problem, policy = law.problem, law.policy
-    earned = problem.paid[0]
-    steps, last, tail = problem.horizon, earned.terminal, 0.0
     law.apart = False
     if problem.endless and policy.stationary:
-        tail = float(np.abs(earned.reward).max()) / (1 - problem.discount)
-        while steps < _MOST_STEPS and problem.discount**steps > _NEGLIGIBLE:
-            law.step(steps)
-            steps += 1
-        last = np.zeros(problem.size)
-    elif problem.endless:
-        require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent that does not know the"
-                " model cannot continue optimally")  # fmt: skip
-        last, tail = continuation_values(problem, values)
+        last, tail = np.zeros(problem.size), float(np.abs(problem.paid[0].reward).max()) / (1 - problem.discount)
+        while law.time < _MOST_STEPS and problem.discount**law.time > _NEGLIGIBLE:
+            law.step()
+    else:
+        words = "it is time-dependent, and after the horizon an agent that does not know the model cannot continue optimally"
+        require(policy.knows_model or not problem.endless, f"policy: {words}")
+        last, tail = earned_after(problem, values)
     ends = [(last, tail), *((one.terminal, 0.0) for one in problem.paid[1:])]
     parts = zip(law.sums, bounds or (None,) * len(law.sums), ends, strict=True)
-    return tuple(_proven(law, one, bound, end, steps) for one, bound, end in parts)
+    return tuple(_proven(law, *part) for part in parts)
 
 
 def _proven(
-    law: ForwardPass,
-    found: Sum,
-    bound: float | None,
-    end: tuple[Float[np.ndarray, " N"], float],
-    steps: int,
+    law: ForwardPass, found: Sum, bound: float | None, end: tuple[Float[np.ndarray, " N"], float]
 ) -> ProvenValue:
-    """One quantity after so many steps; `end`: what x then pays, and what comes later at most."""
-    paid, problem, (last, tail) = found.paid, law.problem, end
+    """One quantity at the end of a pass; `end`: what x then pays, and what comes later at most."""
+    paid, problem, (last, tail), steps = found.paid, law.problem, end, law.time
     power, missed = discount_power(paid.discount, steps)
     left_out = found.left_out + missed + len(law.mass) * TINY
     ends = (law.mass * power * last[law.entries.x]).tolist()
@@ -212,5 +172,4 @@ def _proven(
         met = low >= Fraction(bound) if paid.sign > 0 else high <= Fraction(bound)
     expected = float(min(max(middle, low), high))
     within = max(high - Fraction(expected), Fraction(expected) - low)
-    error = float(within)
-    return ProvenValue(expected, error if Fraction(error) >= within else math.nextafter(error, math.inf), met)
+    return ProvenValue(expected, abs(rounded_down(-within)), met)

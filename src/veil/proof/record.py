@@ -6,24 +6,22 @@ and a hash tells whether they are those of a scenario.
 
 import hashlib
 import json
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from ..common.errors import CertificateError
-from .arithmetic import entries_of, require
-from .reading import MALFORMED, check_form, each_once, is_amount, is_finite, read_floats, read_integers, whole
+from .arithmetic import Numbers, require
+from .reading import MALFORMED, Arrays, Rows, check_form, each_once, formed, forms_of, is_amount, is_finite, whole
 
 FORM = "veil-record-1"
 _MOST = 2**40
 _MOST_STEPS = 10**6
 _MOST_EVENTS = 2**31  # of an observer: times all histories that a pass can hold it is a 64-bit number
-Numbers = Int[np.ndarray, " n"]
 
 
 def _is_bound(bound: object) -> bool:
@@ -31,49 +29,6 @@ def _is_bound(bound: object) -> bool:
     share = bound.removesuffix("%") if isinstance(bound, str) else ""
     plain = share.replace(".", "", 1)
     return is_finite(bound) or (plain.isascii() and plain.isdigit() and float(share) <= 100)
-
-
-_HEAD = {
-    "problem": str, "states": whole(1, _MOST), "actions": whole(1, _MOST), "horizon": whole(0, _MOST_STEPS), "endless": bool,
-    "cells": whole(1, _MOST), "agent": whole(), "blind": bool, "knows_model": bool,
-    "observers": [{
-        "observations": whole(1, _MOST_EVENTS), "tables": whole(1), "silent": whole(-1), "sees_actions": bool,
-        "sees_first": bool, "untimed": bool,
-    }],
-    "channels": [{
-        "name": str, "min": (is_amount,), "max": (is_amount,), "receives": whole(), "refused": str,
-        "kind": lambda kind: kind in ("once", "path", "each"), "time": whole(), "values": whole(1, _MOST),
-        "ahead": whole(0, _MOST),
-    }],
-    "quantities": [{
-        "name": str, "sign": lambda sign: type(sign) is int and sign in (-1, 1), "bound": (_is_bound,),
-        "discount": lambda discount: is_amount(discount) and discount <= 1,
-    }],
-}  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Distributions: row i has the entries `ends[i] … ends[i + 1] − 1` of `column` and `chance`."""
-
-    ends: Numbers
-    column: Numbers
-    chance: Float[np.ndarray, " m"]
-
-    @cached_property
-    def degree(self) -> Numbers:
-        """How many entries each row has."""
-        return np.diff(self.ends)
-
-    def of(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """All entries of some rows: the position among these, and the number of the entry."""
-        return entries_of(rows, self.ends, self.degree)
-
-    @cached_property
-    def sums(self) -> Float[np.ndarray, " n"]:
-        """The computed sum of each row that has entries, whose error `defect_of` allows for."""
-        row = np.repeat(np.arange(len(self.degree)), self.degree)
-        return np.bincount(row, self.chance, len(self.degree))[self.degree > 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,18 +40,22 @@ class ObserverRecord:
     silent steps.
     """
 
-    observations: int
-    tables: tuple[Rows, ...]
+    observations: int = field(metadata=formed(whole(1, _MOST_EVENTS)))
+    tables: tuple[Rows, ...] = field(metadata=formed(whole(1)))  # a head tells how many
     at: Numbers
-    silent: int
-    sees_actions: bool
-    sees_first: bool
-    untimed: bool
+    silent: int = field(metadata=formed(whole(-1)))
+    sees_actions: bool = field(metadata=formed(bool))
+    sees_first: bool = field(metadata=formed(bool))
+    untimed: bool = field(metadata=formed(bool))
 
     @property
     def varies(self) -> bool:
         """Whether what it receives after a step depends on the time."""
         return len(np.unique(self.at[1:])) > 1
+
+    def table(self, time: int) -> int:
+        """The number of its table at a time, or -1; after the horizon it goes on as after the first step."""
+        return int(self.at[time if time < len(self.at) else min(1, len(self.at) - 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,17 +69,17 @@ class ChannelRecord:
     `(k · M + m) · S + s` with what the channel remembers.
     """
 
-    name: str
-    min: float | None
-    max: float | None
-    receives: int
-    refused: str
-    kind: str
-    time: int
-    values: int
+    name: str = field(metadata=formed(str))
+    min: float | None = field(metadata=formed((is_amount,)))
+    max: float | None = field(metadata=formed((is_amount,)))
+    receives: int = field(metadata=formed(whole()))
+    refused: str = field(metadata=formed(str))
+    kind: str = field(metadata=formed(lambda kind: kind in ("once", "path", "each")))
+    time: int = field(metadata=formed(whole()))
+    values: int = field(metadata=formed(whole(1, _MOST)))
     value: Numbers
     weights: Float[np.ndarray, " T"]
-    ahead: int
+    ahead: int = field(metadata=formed(whole(0, _MOST)))
     situation: Numbers
 
 
@@ -129,12 +88,12 @@ class QuantityRecord:
     """An expected sum that may be bounded: `E[Σ_t d^t rewards + d^T terminal]`, `sign` +1 where it must be `bound` or more, −1
     or less. `bound` may be None, a number, or a percentage of what policies can reach. `rewards (N, A)`, `terminal (N)`."""
 
-    name: str
-    sign: int
-    bound: float | str | None
+    name: str = field(metadata=formed(str))
+    sign: int = field(metadata=formed(lambda sign: type(sign) is int and sign in (-1, 1)))
+    bound: float | str | None = field(metadata=formed((_is_bound,)))
     rewards: Float[np.ndarray, "N A"]
     terminal: Float[np.ndarray, " N"]
-    discount: float
+    discount: float = field(metadata=formed(lambda discount: is_amount(discount) and discount <= 1))
 
     @property
     def relation(self) -> str:
@@ -153,23 +112,23 @@ class Record:
     `knows_model`. `problem` is the fingerprint of the problem, told and not checked here; `digest` is the hash of the record.
     """
 
-    states: int
-    actions: int
-    horizon: int
-    endless: bool
+    states: int = field(metadata=formed(whole(1, _MOST)))
+    actions: int = field(metadata=formed(whole(1, _MOST)))
+    horizon: int = field(metadata=formed(whole(0, _MOST_STEPS)))
+    endless: bool = field(metadata=formed(bool))
     moves: Rows
     starts: tuple[Numbers, np.ndarray, np.ndarray]
     model: Numbers
     state: Numbers
     cell: Numbers
-    cells: int
-    agent: int
-    blind: bool
-    knows_model: bool
-    observers: tuple[ObserverRecord, ...]
-    channels: tuple[ChannelRecord, ...]
-    quantities: tuple[QuantityRecord, ...]
-    problem: str
+    cells: int = field(metadata=formed(whole(1, _MOST)))
+    agent: int = field(metadata=formed(whole()))
+    blind: bool = field(metadata=formed(bool))
+    knows_model: bool = field(metadata=formed(bool))
+    observers: tuple[ObserverRecord, ...] = field(metadata=formed([forms_of(ObserverRecord)]))
+    channels: tuple[ChannelRecord, ...] = field(metadata=formed([forms_of(ChannelRecord)]))
+    quantities: tuple[QuantityRecord, ...] = field(metadata=formed([forms_of(QuantityRecord)]))
+    problem: str = field(metadata=formed(str))
     digest: str
 
     @property
@@ -195,7 +154,7 @@ def read_record(content: bytes) -> Record:
         form, _, text = json.loads(text, object_pairs_hook=each_once)["__metadata__"]["veil"].partition(" ")
         require(form == FORM, "problem: it has an unknown form")
         head = json.loads(text, object_pairs_hook=each_once)
-        check_form(head, _HEAD, "problem")
+        check_form(head, forms_of(Record), "problem")
         return _Reader(head, arrays).record(hashlib.sha256(content).hexdigest())
     except CertificateError:
         raise
@@ -203,32 +162,14 @@ def read_record(content: bytes) -> Record:
         raise CertificateError(f"problem: it cannot be read ({type(error).__name__}: {error})") from None
 
 
-class _Reader:
+class _Reader(Arrays):
     """The arrays of a file, and the part of its head that is read."""
 
     def __init__(self, head: dict[str, Any], arrays: dict[str, np.ndarray]):
-        self.head, self.arrays = head, arrays
+        super().__init__(arrays, "problem")
+        self.head = head
         self.states, self.actions = head["states"], head["actions"]
         self.horizon, self.size = head["horizon"], len(arrays["state"])
-
-    def integers(self, name: str, low: int, high: int, length: int | None = None) -> Numbers:
-        found = read_integers(self.arrays[name], low, high, 1, f"problem: {name}")
-        require(length is None or len(found) == length, f"problem: {name} has {len(found)} numbers, expected {length}")
-        return found
-
-    def floats(self, name: str, *shape: int) -> np.ndarray:
-        found = read_floats(self.arrays[name], len(shape), f"problem: {name}")
-        require(found.shape == shape and np.isfinite(found).all(), f"problem: {name} has another shape than {shape}")
-        return found
-
-    def rows(self, name: str, rows: int, columns: int) -> Rows:
-        ends = self.integers(f"{name}.ends", 0, _MOST, rows + 1)
-        column = self.integers(f"{name}.column", 0, columns)
-        chance, whole = self.floats(f"{name}.chance", len(column)), ends[0] == 0 and ends[-1] == len(column)
-        require(whole and (np.diff(ends) >= 0).all() and (chance > 0).all(), f"problem: {name} are no distributions")
-        key = np.repeat(np.arange(rows), np.diff(ends)) * columns + column
-        require(np.diff(key) > 0, f"problem: {name} have an entry twice")
-        return Rows(ends, column, chance)
 
     def record(self, digest: str) -> Record:
         head, size = self.head, self.size

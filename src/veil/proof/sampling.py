@@ -1,16 +1,12 @@
 """Statistical claims: what a policy hides and earns, over sequences that the verifier draws itself.
 
-`H(Z|Y) = E[h(Y)]`, and `h(y) = H(Z|Y=y)` is computed along a sequence y by a filter, whatever the number of sequences. With n
-independent draws of mean m and variance v, of a number between 0 and R (empirical Bernstein; Maurer and Pontil, 2009),
-
-    |E − m| ≤ sqrt(2 v ln(4/α) / n) + 7 R ln(4/α) / (3 (n − 1))    with probability 1 − α or more.
-
-The draws are the verifier's, so nothing in a certificate can influence them.
+`H(Z|Y) = E[h(Y)]`, and `h(y) = H(Z|Y=y)` is computed along a sequence y by a filter, whatever the number of sequences. The
+draws are the verifier's, so nothing in a certificate can influence them; `README.md` has the interval that they give.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,9 +15,10 @@ from jaxtyping import Float, Int
 from ..common.errors import TooLargeError
 from ..common.pace import Watch
 from ..common.plain_logs import log2_or_zero, natural_log
-from .arithmetic import UNIT, defect_of, gamma, group, require
-from .checked_policy import CheckedPolicy, Entries, Taken, read_policy, some
+from .arithmetic import UNIT, Numbers, by_event, defect_of, gamma, group, require
+from .checked_policy import Entries, Taken, read_policy, some
 from .checked_problem import CheckedProblem
+from .entropy import bits_of
 from .forward import MOST_MOVES
 from .policy_values import PolicyContent
 
@@ -62,15 +59,14 @@ def interval(draws: Float[np.ndarray, " n"], low: float, high: float, doubt: flo
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """The moves of one decision between the entries (memory, x, z) that are reached: `x` of those before, `size`: how many
-    there are after, and `tables`: for each event of the observer the probabilities `(after, before)`.
+    """What can happen until a time since the one before: the entries (memory, x, z) `after` it, and for each event of the
+    observer the probabilities `(after, before)`; the start leads there from one entry.
 
     If the agent hears nothing and what is seen depends on the state that is reached alone, there is one table without events,
     and `shown (after, event)` is what is seen of each entry.
     """
 
-    x: Int[np.ndarray, " n"]
-    size: int
+    after: Entries
     tables: dict[int, sp.csr_array]
     shown: Float[np.ndarray, "n O"] | None
 
@@ -87,12 +83,13 @@ class Sampler:
         self.problem, self.policy = problem, read_policy(problem, *policy)
         self.watched, self.most_bits = problem.place[problem.asked[0]], problem.most_bits
         terms = problem.terms * problem.actions * self.policy.nodes
-        eta = gamma((problem.horizon + 1) * (4 + terms)) + 5 * (problem.horizon + 1) * problem.defect
+        # Entries are drawn by running sums over all moves, each of which is rounded in units of the last sum.
+        drawn = 2 * problem.terms * problem.size * problem.actions
+        self.eta = gamma((problem.horizon + 1) * (4 + terms + drawn)) + 5 * (problem.horizon + 1) * problem.defect
         # A posterior of relative error η has an entropy within 2.1 η and the rounding of its logarithms; draws by rounded
         # probabilities differ from those by true ones with a probability of at most the same.
-        self.error = 8 * eta * (self.most_bits + 2) + 1e-12
-        self._steps: list[_Step] | None = None
-        self._last: Entries | None = None
+        self.error = 8 * self.eta * (self.most_bits + 2) + 1e-12
+        self._kept, self._size = list[_Step](), 0
 
     def range(self, number: int) -> tuple[float, float]:
         """The least and the most that a run can pay of a quantity."""
@@ -130,6 +127,16 @@ class Sampler:
         require(not self.problem.endless, "sequences: the return is over an infinite horizon")
         return self._runs(count, random, clock)[0]
 
+    def interval(
+        self, count: int, doubt: float, random: np.random.Generator, clock: Watch | None, quantity: int | None = None
+    ) -> Interval:
+        """An interval for the bits, or for what is paid of a quantity, from so many draws."""
+        if quantity is not None:
+            low, high = self.range(quantity)
+            return interval(self.earn(count, random, clock)[quantity], low, high, doubt, 8 * self.eta * (high - low))
+        found = interval(self.draw(count, random, clock), 0.0, self.most_bits, doubt, self.error)
+        return replace(found, upper=self.most_bits) if self.problem.untimed else found  # one with a clock may know more
+
     def _runs(
         self, count: int, random: np.random.Generator, clock: Watch | None
     ) -> tuple[Float[np.ndarray, "K n"], Int[np.ndarray, "T n"]]:
@@ -150,7 +157,7 @@ class Sampler:
             begin, end = np.searchsorted(moves.row, [row, row + 1])
             for k, one in enumerate(problem.paid):
                 sums[k] += one.discount**time * one.given[0].ravel()[row]
-            taken = Taken(np.arange(count), _drawn(moves.ends, begin, end, random), choice)
+            taken = Taken(np.arange(count), _drawn(moves.running, begin, end, random), choice)
             entries, events = policy.arrive(time + 1, entries, taken, moves)
             seen.append(events[self.watched])
         for k, one in enumerate(problem.paid):
@@ -159,85 +166,66 @@ class Sampler:
 
     def _left(self, seen: Int[np.ndarray, "T n"], clock: Watch | None) -> Float[np.ndarray, " n"]:
         """The entropy that is left after each of some sequences."""
-        problem = self.problem
-        starts, events = self.policy.begin()
-        index, number = group(*starts)
-        event, mass, message = events[self.watched], problem.start[2], np.zeros((len(index), seen.shape[1]))
-        for one in np.unique(seen[0]):
-            weights = np.bincount(number[event == one], mass[event == one], len(index))
-            message[:, seen[0] == one] = weights[:, None]
-        message /= message.sum(axis=0)
-        spent, found = None if problem.path is None else np.zeros_like(message), np.zeros(seen.shape[1])
-        for time, step in enumerate(self._walk(some(starts, index))):
+        problem, each, found = self.problem, self.problem.each, np.zeros(seen.shape[1])
+        message = np.ones((1, seen.shape[1]))
+        spent, last = None if problem.path is None else np.zeros_like(message), None
+        for time, step in enumerate(self._walk()):
             if clock:
                 clock.check()
-            found += self._now(time, message, step.x)
-            message, spent = _filtered(step, seen[time + 1], message, spent)
-        assert self._last is not None
-        if problem.each is not None:
-            return found + self._now(problem.horizon, message, self._last.x)
-        if spent is None:
-            return _entropies(message, problem.value_of(problem.asked[0], self._last.z))
-        return (message * (spent - log2_or_zero(message))).sum(axis=0)
+            message, spent = _filtered(step, seen[time], message, spent)
+            if each is not None and each.weights[time]:
+                found += each.weights[time] * _entropies(message, each.value[step.after.x])
+            last = step.after
+        if spent is not None:
+            return (message * (spent - log2_or_zero(message))).sum(axis=0)
+        assert last is not None
+        return found if each is not None else _entropies(message, problem.value_of(problem.asked[0], last.z))
 
-    def _now(self, time: int, message: np.ndarray, x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " B"] | float:
-        """What counts at a time of a secret that has a value at every time."""
-        each = self.problem.each
-        return (
-            0.0 if each is None or not each.weights[time] else each.weights[time] * _entropies(message, each.value[x])
-        )
-
-    def _walk(self, entries: Entries) -> Iterator[_Step]:
-        """The steps, made anew for each batch unless they are small enough to be kept."""
-        if self._steps is not None:
-            yield from self._steps
-            return
-        kept, size = list[_Step](), 0
-        for time in range(self.problem.horizon):
-            step, entries = _step(self.problem, self.policy, time, entries)
-            size += sum(table.nnz for table in step.tables.values())
-            kept += [step] if size <= _MOST_KEPT else []
+    def _walk(self) -> Iterator[_Step]:
+        """The steps from the start on, made anew for each batch unless they are small enough to be kept."""
+        before: Entries | None = None
+        for time in range(self.problem.horizon + 1):
+            if time < len(self._kept):
+                step = self._kept[time]
+            else:
+                step = self._step(time, before)
+                self._size += sum(table.nnz for table in step.tables.values())
+                if self._size <= _MOST_KEPT:
+                    self._kept.append(step)
+            before = step.after
             yield step
-        self._last = entries
-        if len(kept) == self.problem.horizon:
-            self._steps = kept
 
-
-def _step(problem: CheckedProblem, policy: CheckedPolicy, time: int, entries: Entries) -> tuple[_Step, Entries]:
-    """The moves from some entries, and the entries that they lead to."""
-    shown = None if policy.hears else problem.seen_of_states(time + 1)
-    moves = problem.at(time + 1) if shown is None else problem.unseen
-    if policy.nodes * int(moves.degree[entries.x].sum()) > MOST_MOVES:
-        raise TooLargeError(f"a step of the policy has more than {MOST_MOVES:,} moves at time {time}")
-    choices, every = policy.choices(time, *entries), policy.every(entries.x, moves)
-    defect_of(choices.sum(axis=1), choices.shape[1], "policy")
-    chance = choices[every.entry, every.choice] * moves.chance[every.move]
-    kept = np.flatnonzero(chance > 0)
-    taken, chance = some(every, kept), chance[kept]
-    arrived, events = policy.arrive(time + 1, entries, taken, moves)
-    index, number = group(*arrived)
-    after = some(arrived, index)
-    watched = events[problem.place[problem.asked[0]]]
-    shown = None if shown is None else shown[problem.state[after.x]]
-    tables = dict[int, sp.csr_array]()
-    order = np.argsort(watched, kind="stable")
-    kinds, begins = np.unique(watched[order], return_index=True)
-    for kind, part in zip(kinds.tolist(), np.split(order, begins[1:]), strict=True):
-        shape = len(index), len(entries.x)
-        tables[kind] = sp.csr_array((chance[part], (number[part], taken.entry[part])), shape=shape)
-    return _Step(entries.x, len(index), tables, shown), after
+    def _step(self, time: int, before: Entries | None) -> _Step:
+        """What can happen after some entries until a time, or at the start."""
+        problem, policy, shown = self.problem, self.policy, None
+        if before is None:
+            starts, events = policy.begin()
+            index, number = group(*starts)
+            after, source, chance, width = some(starts, index), 0 * number, problem.start[2], 1
+        else:
+            shown = None if policy.hears else problem.seen_of_states(time)
+            moves, width = problem.at(time) if shown is None else problem.unseen, len(before.x)
+            if policy.count(before.x, moves) > MOST_MOVES:
+                raise TooLargeError(f"a step of the policy has more than {MOST_MOVES:,} moves at time {time - 1}")
+            step = policy.step(time - 1, before, moves)
+            defect_of(step.choices.sum(axis=1), step.choices.shape[1], "policy")
+            after, events, source, number = step.after, step.events, step.taken.entry, step.number
+            chance = step.share * moves.chance[step.taken.move]
+            shown = None if shown is None else shown[problem.state[after.x]]
+        tables = by_event(events[self.watched], number, source, chance, (len(after.x), width))
+        return _Step(after, tables, shown)
 
 
 def _drawn(
-    ends: Float[np.ndarray, " m"], begin: Int[np.ndarray, " n"], end: "int | np.ndarray", random: np.random.Generator
-) -> Int[np.ndarray, " n"]:
+    ends: Float[np.ndarray, " m"], begin: Numbers, end: "int | np.ndarray", random: np.random.Generator
+) -> Numbers:
     """For each draw an entry from `begin` to `end`, by its weight; `ends`: running sums of all weights, 0 first."""
     low, high = ends[begin], ends[end]
     found = np.searchsorted(ends[1:], low + random.random(len(begin)) * (high - low), side="right")
     return np.clip(found, begin, end - 1)
 
 
-def _drawn_columns(rows: Float[np.ndarray, "n k"], random: np.random.Generator) -> Int[np.ndarray, " n"]:
+def _drawn_columns(rows: Float[np.ndarray, "n k"], random: np.random.Generator) -> Numbers:
     """For each row a column by its weight."""
     ends = np.cumsum(rows, axis=1)
     found = (ends <= random.random(len(ends))[:, None] * ends[:, -1:]).sum(axis=1)
@@ -245,43 +233,30 @@ def _drawn_columns(rows: Float[np.ndarray, "n k"], random: np.random.Generator) 
 
 
 def _filtered(
-    step: _Step, seen: Int[np.ndarray, " n"], message: np.ndarray, spent: np.ndarray | None
+    step: _Step, seen: Numbers, message: np.ndarray, spent: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The beliefs after an event of each run; if `spent` is given, also the entropy of the paths that lead to each entry."""
-    if step.shown is not None:
-        ((table,), chances) = step.tables.values(), step.shown[:, seen]
-        after, paths = _reached(table, message, spent)
-        after *= chances
-        after /= after.sum(axis=0)
-        return after, paths
-    after = np.zeros((step.size, len(seen)))
+    """The beliefs after an event of each run; if `spent` is given, also the entropy of the paths that lead to each entry, of
+    which what is seen there tells nothing."""
+    after = np.zeros((len(step.after.x), len(seen)))
     paths = None if spent is None else np.zeros_like(after)
-    for event in np.unique(seen).tolist():
-        runs = np.flatnonzero(seen == event)
-        before, costs = np.ascontiguousarray(message[:, runs]), None if spent is None else spent[:, runs]
-        reached, found = _reached(step.tables[event], before, costs)
-        after[:, runs] = reached / reached.sum(axis=0)
-        if paths is not None:
-            paths[:, runs] = found
-    return after, paths
+    kinds = np.unique(seen if step.shown is None else 0 * seen).tolist()
+    for event in kinds:
+        runs = np.flatnonzero(seen == event) if step.shown is None else slice(None)
+        table, before = step.tables[event], np.ascontiguousarray(message[:, runs])
+        after[:, runs] = reached = table @ before
+        if paths is not None and spent is not None:
+            logs = table.copy()
+            logs.data = table.data * log2_or_zero(table.data)
+            weighted = table @ (before * (spent[:, runs] - log2_or_zero(before))) - logs @ before
+            inverse = np.divide(1.0, reached, out=np.zeros_like(reached), where=reached > 0)
+            paths[:, runs] = weighted * inverse + log2_or_zero(reached)
+    if step.shown is not None:
+        after *= step.shown[:, seen]
+    return after / after.sum(axis=0), paths
 
 
-def _reached(table: sp.csr_array, before: np.ndarray, spent: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """What some moves lead to, and the entropy of the paths that lead there, of which what is seen there tells nothing."""
-    reached = table @ before
-    if spent is None:
-        return reached, None
-    logs = table.copy()
-    logs.data = table.data * log2_or_zero(table.data)
-    weighted = table @ (before * (spent - log2_or_zero(before))) - logs @ before
-    inverse = np.divide(1.0, reached, out=np.zeros_like(reached), where=reached > 0)
-    return reached, weighted * inverse + log2_or_zero(reached)
-
-
-def _entropies(message: Float[np.ndarray, "n B"], value: Int[np.ndarray, " n"]) -> Float[np.ndarray, " B"]:
+def _entropies(message: Float[np.ndarray, "n B"], value: Numbers) -> Float[np.ndarray, " B"]:
     """The entropy of the value under each belief."""
     kinds, number = np.unique(value, return_inverse=True)
     table = sp.csr_array((np.ones(len(value)), (number.ravel(), np.arange(len(value)))), shape=(len(kinds), len(value)))
-    joint = table @ message
-    joint /= joint.sum(axis=0)
-    return -(joint * log2_or_zero(joint)).sum(axis=0)
+    return bits_of((table @ message).T)

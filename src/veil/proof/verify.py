@@ -8,8 +8,10 @@ from ..problem.problem import Problem
 from ..problem.terms import with_task
 from .certificate import Certificate
 from .checking import Draws, Verification, check
+from .claims import MOST_SEQUENCES
 from .compiled import record_of
 from .described import described, policy_words
+from .reading import whole
 from .words import check_words
 
 
@@ -41,7 +43,7 @@ def verify(
     another kind.
     """
     _check_arguments(certificate, problem, policy)
-    draws = _draws(confidence, sequences, seed)
+    draws = draws_of(confidence, sequences, seed)
     check_scenario(certificate, problem, policy)
     problem = counted_problem(certificate, problem)
     agent, register = described(problem, policy)
@@ -76,9 +78,17 @@ def counted_problem(certificate: Certificate, problem: Problem) -> Problem:
         raise CertificateError(f"quantities: the task is none of the problem's ({error})") from None
 
 
-def _draws(confidence: object, sequences: int | None, seed: int | None) -> Draws:
+def draws_of(confidence: float, sequences: int | None, seed: int | None) -> Draws:
+    """How the verifier draws, of the arguments of `verify`. **Raises:** `InputError` where one of them is none."""
+    defects = list[str]()
     if not (isinstance(confidence, float) and 0 < confidence < 1):
-        raise InputError("verify", [f"confidence is {confidence!r}, expected a number between 0 and 1"])
+        defects.append(f"confidence is {confidence!r}, expected a number between 0 and 1")
+    if sequences is not None and not whole(2, MOST_SEQUENCES)(sequences):
+        defects.append(f"sequences is {sequences!r}, expected a whole number, 2 to 10,000,000")
+    if seed is not None and not (type(seed) is int and seed >= 0):
+        defects.append(f"seed is {seed!r}, expected a whole number, 0 or more")
+    if defects:
+        raise InputError("verify", defects)
     return Draws(1 - confidence, sequences, seed)
 
 

@@ -10,14 +10,14 @@ from ..common.errors import CertificateFileError
 from ..common.files import read_whole, reason
 from ..common.pace import Watch
 from .agent_file import read_agent
-from .certificate import Certificate
 from .checking import Draws, Verification, check
 from .record import read_record
+from .statement import Statement
 from .words import check_words
 
 
 def verify_files(
-    certificate: Certificate,
+    certificate: Statement,
     problem: Path,
     policy: Path,
     *,

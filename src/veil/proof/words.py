@@ -5,12 +5,13 @@ import json
 from fractions import Fraction
 
 from ..common.errors import CertificateError
-from ..common.rounding import lower_text, rounded_down, upper_text
+from ..common.exact import rounded_down
+from ..common.rounding import lower_text, upper_text
 from .arithmetic import require
-from .certificate import CONFIDENCE, Certificate, likely_bits
 from .claims import ProvenQuantity
 from .reading import is_finite
 from .record import Record
+from .statement import CONFIDENCE, Statement, likely_bits
 
 _CLOCKLESS = (
     "; of an observer without a clock the lower bound is that of one with a clock, which knows at least as much"
@@ -39,7 +40,7 @@ def bound_words(record: Record, goal: str, *, several: bool = False, beliefs: bo
     return f"all policies, with any memory, even if they know the state, the start{hidden} and {seen}{clockless}"
 
 
-def claim_words(claim: Certificate) -> str:
+def claim_words(claim: Statement) -> str:
     """The claim in two sentences, numbers rounded outward."""
     given = [one for one in claim.quantities if one.bound is not None]  # rounded so that no more policies keep it
     limits = [f"{one.name} {one.relation} {_shown(one.bound, up=one.sign > 0)}" for one in given]
@@ -67,7 +68,7 @@ def claim_words(claim: Certificate) -> str:
     )
 
 
-def _own_words(claim: Certificate, where: str, clock: str) -> str:
+def _own_words(claim: Statement, where: str, clock: str) -> str:
     """What the policy hides: proven, and beside that with confidence."""
     bits, likely = claim.hidden_bits
     found = f"hides at least {lower_text(bits)} bits{where} (proven{clock})"
@@ -82,7 +83,7 @@ def _own_words(claim: Certificate, where: str, clock: str) -> str:
     return f"{found}; bits plus {claim.task} are at least {lower_text(claim.likely_lower)} ({how})"
 
 
-def _delayed_words(claim: Certificate) -> str:
+def _delayed_words(claim: Statement) -> str:
     """The smaller bound, where there is one."""
     if claim.delayed is None:
         return ""
@@ -112,7 +113,7 @@ def _shown(value: float | Fraction | None, *, up: bool) -> str:
     return (upper_text if up else lower_text)(sign * rounded_down(sign * Fraction(value or 0)), significant=9)
 
 
-def _channel_words(claim: Certificate) -> list[str]:
+def _channel_words(claim: Statement) -> list[str]:
     """What is claimed of the bounds of channels."""
     found = []
     for one in claim.channels:
@@ -130,14 +131,14 @@ def _channel_words(claim: Certificate) -> list[str]:
     return found
 
 
-def seal_of(claim: Certificate) -> str:
+def seal_of(claim: Statement) -> str:
     """SHA-256 of what no computation can check: `best_known`, the versions, the memories in words."""
     said: list[object] = [claim.best_known, claim.versions, claim.policy_class]
     said += [one.memory for bound in claim.bounds for one in bound.rules]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def check_words(claim: Certificate, record: Record) -> None:
+def check_words(claim: Statement, record: Record) -> None:
     """Raise `CertificateError` unless the words of a certificate are those of its numbers, and the rest is unchanged."""
     several, beliefs = bool(claim.bounds) and len(claim.bounds[0].rules) > 1, claim.beliefs is not None
     try:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from ..common.errors import InputError
 from ..common.files import read_whole, reason
+from ..common.json_text import parse_json
 from ..common.settings import Given
-from ..common.text import parse_json
 from ..formats.documents import refuse_document
 from ..formats.results.curve import FrontierDocument
 from ..planning.solution import Solution

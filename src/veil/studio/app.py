@@ -156,7 +156,7 @@ async def _send_file(request: Request) -> Response:
 
 async def _body(request: Request) -> dict[str, Any]:
     """The JSON object that came with a request, `{}` for none."""
-    from ..common.text import parse_json
+    from ..common.json_text import parse_json
 
     length = request.headers.get("content-length", "0")
     if "transfer-encoding" in request.headers or not (length.isascii() and length.isdigit() and len(length) < 12):

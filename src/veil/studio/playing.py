@@ -15,8 +15,8 @@ import numpy as np
 from ..common.checks import is_number
 from ..common.errors import InputError
 from ..common.files import write_whole
+from ..common.json_text import parse_json
 from ..common.logs import code_lengths_bits
-from ..common.text import parse_json
 from ..formats.documents import json_text
 from ..measure.attack import guess_chances
 from ..measure.attack_result import fano_error

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 
 _MOST_MOMENTS = 1_200  # as many as a chart has pixels; then every second one is dropped
 _MOST_BYTES = 2**23  # of the events of a run that are read again, its newest

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 from ..study.columns import column_values
 from .events import Events
 from .folders import CHECKPOINT, CURVE, EVENTS, RESULT, SCENARIO, RunDocument, asked, read_run

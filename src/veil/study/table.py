@@ -11,7 +11,8 @@ from typing import Any
 
 from ..common.errors import InputError
 from ..common.files import file_errors, write_whole
-from ..common.text import csv_cell, parse_json
+from ..common.json_text import parse_json
+from ..common.text import csv_cell
 from ..formats.results.document import decoded
 from ..formats.results.folder import DOCUMENT, read_result
 from ..measure.gates import Gate, gates

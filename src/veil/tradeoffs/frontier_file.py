@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.errors import CheckpointError, InputError
-from ..common.text import parse_json
+from ..common.json_text import parse_json
 from ..common.values import Value
 from ..measure.result import Opacity
 from ..planning.checkpoint import Checkpoint, read_checkpoint

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...common.checks import SUM_TOLERANCE, Defects, is_number
 from ...common.errors import InputError, MissingExtraError, ModelFileError
-from ...common.text import parse_json
+from ...common.json_text import parse_json
 from ...problem.grid.sensors import Sensor, sensor_observer
 from ...problem.model import Model
 from ...problem.observer import Observer

@@ -20,7 +20,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 
 from ...common.errors import InputError, ModelFileError, PolicyFileError
-from ...common.text import csv_cell, csv_name, parse_json
+from ...common.json_text import parse_json
+from ...common.text import csv_cell, csv_name
 from ...policy.history import HistoryPolicy
 from ...policy.policy import Policy
 from ...policy.tabular import TablePolicy

@@ -9,8 +9,8 @@ from typing import cast
 
 from ...common.checks import MOST_LISTED, Defects
 from ...common.errors import Defect, ModelFileError, Place, ScenarioError
+from ...common.json_text import MOST_LEVELS, levels
 from ...common.suggest import shortened
-from ...common.text import MOST_LEVELS, levels
 from ..text import read_text
 from .lines import STRING, spans
 
