@@ -449,10 +449,8 @@ class TablePolicy(Nobody):
             return 0
         state, event = self.record.state, events[self.hears[0]] if self.hears else 0
         if time:
-            index, table = (
-                (memory // self.draws, state[x] if self.looks_back else 0, state[y], event),
-                self.held["step"],
-            )
+            left, table = state[x] if self.looks_back else 0, self.held["step"]
+            index = memory // self.draws, left, state[y], event
         else:
             heard = self.hears and self.record.observers[self.hears[0]].sees_first
             index, table = (state[y], event + 1 if heard else 0), self.held["start"]
@@ -561,12 +559,8 @@ class Guesses(Nobody):
 
     def __init__(self, record, rules, arrays, under, late):
         channels = [record.channels[rule["channel"]] for rule in rules]
-        self.hears, self.horizon, self.path = (
-            [one.receives for one in channels],
-            record.horizon,
-            channels[0].kind == "path",
-        )
-        self.late, self.tables, self.costs = late, [], []
+        self.hears, self.path = [one.receives for one in channels], channels[0].kind == "path"
+        self.horizon, self.late, self.tables, self.costs = record.horizon, late, [], []
         for n, (rule, channel) in enumerate(zip(rules, channels, strict=True)):
             own, observer = f"{under}rules.{n}.", record.observers[channel.receives]
             graph = [[arrays[f"{own}first"]], *(arrays[f"{own}following.{step}"] for step in rule["steps"])]
@@ -583,13 +577,9 @@ class Guesses(Nobody):
         """By time the costs of (node, value); of a path those of (node there, next code, code), the last with code 0."""
         times = range(self.horizon + 1)
         if kind != "path":
-            tables = (
-                {t: arrays[f"{own}each.{t}"] for t in times}
-                if kind == "each"
-                else {self.horizon: arrays[f"{own}costs"]}
-            )
-            return {t: {(node, z): bits for node, row in enumerate(table) for z, bits in enumerate(row)}
-                    for t, table in tables.items()}  # fmt: skip
+            names = {t: f"each.{t}" for t in times} if kind == "each" else {self.horizon: "costs"}
+            rows = {t: enumerate(arrays[own + name]) for t, name in names.items()}
+            return {t: {(node, z): bits for node, row in rows[t] for z, bits in enumerate(row)} for t in rows}
         keys = [list(map(tuple, arrays[f"{own}path_keys.{time}"])) for time in times]
         require(all(len({*one}) == len(one) for one in keys), "a rule for paths has a key twice")
         return {time: dict(zip(keys[time], arrays[f"{own}path_costs.{time}"], strict=True)) for time in times}
@@ -679,9 +669,8 @@ class Walk:
         self.check_together()
         self.key, self.shown, self.size = cache(Key), cache(self.shown_of), 0
         self.moves, self.coming, self.decided = cache(self.moves_of), cache(self.coming_of), cache(self.decisions_of)
-        self.starts = [
-            (x, event, mass * part >> BITS) for x, mass in record.starts for event, part in self.seen(0, x, x, 0)
-        ]
+        begun = ((x, mass, *one) for x, mass in record.starts for one in self.seen(0, x, x, 0))
+        self.starts = [(x, events, mass * part >> BITS) for x, mass, events, part in begun]
         # A memory that is drawn does not follow from path and events.
         self.decides, self.tells = self.follower.decides, self.tells_state and self.follower.draws == 1
         self.grows = self.kind == "path" and self.decides and not self.tells
@@ -781,16 +770,15 @@ class Walk:
             there = self.follower.after(time, memory, x, y, events)
             yield self.key(there + node if node else there, y, value), events, part
 
-    def step(self, time, key):
-        """All that a decision of a policy leads to, by the event of the observer that counts: {event: [(key, chance)]}. Where
-        any action may be taken, it is the first."""
-        return self.moves(self.at(time), key)
+    def step(self, time, key, action=None):
+        """All that a decision of a policy, or an action, leads to, by the event of the observer that counts: {event: [(key,
+        chance)]}."""
+        return self.moves(self.at(time), key, action)
 
-    def moves_of(self, time, key):
+    def moves_of(self, time, key, action):
         chances, weights = defaultdict(int), defaultdict(lambda: defaultdict(int))
-        decisions = self.decisions(time, key)
-        for share, _, moves in decisions if self.decides else decisions[:1]:
-            for chance, departure in moves:
+        for share, taken, moves in self.decisions(time, key):
+            for chance, departure in moves if action in (None, taken) else ():
                 chances[departure] += share * chance >> BITS
         for departure, chance in chances.items():
             for there, events, part in self.arrivals(time + 1, departure):
@@ -805,20 +793,13 @@ class Walk:
         for time in range(steps):
             left = {one for key in layers[-1] for _, _, moves in self.decisions(time, key) for _, one in moves}
             layers.append(dict.fromkeys(key for one in left for key, _, _ in self.arrivals(time + 1, one)))
-            require(
-                sum(map(len, layers)) <= MOST_ENTRIES, "a pass has too many situations for this program", NotChecked
-            )
+            require(sum(map(len, layers)) <= MOST_ENTRIES, "a pass has too many situations", NotChecked)
         return layers
 
     def counted(self, time, histories):
-        """The bits that are secret at a time after some histories, weighted by these; 0 where none count."""
-        weight = self.own.weights[time] if self.kind == "each" or time >= self.horizon else 0.0
-        return weight * self.secret_bits(time, histories) if weight else 0.0
-
-    def secret_bits(self, time, histories):
-        ahead = min(self.own.ahead, self.horizon - time)
-        rows = []
-        for history in histories:
+        """The bits that are secret at a time after some histories, weighted by these."""
+        ahead, rows = min(self.own.ahead, self.horizon - time), []
+        for history in histories if self.own.weights[time] else ():
             values = defaultdict(int)
             for key, mass in history.items():
                 if ahead:
@@ -827,25 +808,34 @@ class Walk:
                 else:
                     values[key if self.tells else key.z] += mass
             rows.append(values.values())
-        return entropy(rows)
+        return self.own.weights[time] * entropy(rows)
+
+    def now(self, time, history):
+        """What counts at a time of the whole horizon after one history."""
+        return self.counted(time, [history]) if self.kind == "each" or time >= self.horizon else 0.0
 
     def coming_of(self, time, key, steps):
         """The probabilities that value 1 does not come and that it comes, within so many steps."""
         if key.z == (1,) or not steps:
             return [ONE * (key.z != (1,)), ONE * (key.z == (1,))]
-        ways = [way for ways in self.step(time, key).values() for way in ways]
+        action = None if self.decides else min(self.record.moves(key.x))  # which are all alike
+        ways = [way for ways in self.step(time, key, action).values() for way in ways]
         rows = [(chance, self.coming(time + 1, there, steps - 1)) for there, chance in ways]
         return [sum(chance * row[value] >> BITS for chance, row in rows) for value in (0, 1)]
 
-    def longer(self, time, history, event=None):
-        """What a history leads to by one event, or each: {key: [weights, by what it is reached from]}."""
-        ways = [(mass, self.step(time, key)) for key, mass in history.items()]
+    def longer(self, time, history, event=None, action=None):
+        """What a history leads to by one event, or each: (event, {key: [weights, by what it is reached from]})."""
+        ways = [(mass, self.step(time, key, action)) for key, mass in history.items()]
         for one in set().union(*(step for _, step in ways)) if event is None else (event,):
             sources = defaultdict(list)
             for mass, step in ways:
                 for there, chance in step.get(one, ()):
                     sources[there].append(mass * chance >> BITS)
-            yield sources
+            yield one, sources
+
+
+def summed(sources):
+    return {key: sum(parts) for key, parts in sources.items()}
 
 
 # What is paid
@@ -1060,7 +1050,7 @@ class Histories:
         walk, least, highest, law, now = self.walk, 0.0, 0.0, together(self.walk.begun().values()), 0
         for begin, end, times in self.windows():
             for time in range(now, begin):
-                law = together(map(weights_of, walk.longer(time, law)))
+                law = together(summed(sources) for _, sources in walk.longer(time, law))
             now, layer = max(begin, now), list(walk.begun().values())
             if begin >= 0:
                 layer = [{key: mass} for key, mass in law.items()] if self.opaque else [law]
@@ -1084,7 +1074,7 @@ class Histories:
             if time == end and self.ends and self.opaque:
                 layer = self.told(end, layer)
             if time in times:
-                bits.append(walk.own.weights[time] * walk.secret_bits(time, layer))
+                bits.append(walk.counted(time, layer))
             if time == end:
                 kept += sum(sum(history.values()) for history in layer)
                 continue
@@ -1100,7 +1090,7 @@ class Histories:
         """The histories after a step; and, of a path that tells everything, the weights of what each key is reached from."""
         after, sources = [], []
         for history in layer:
-            for reached in self.walk.longer(time, history):
+            for _, reached in self.walk.longer(time, history):
                 self.moves += sum(map(len, reached.values()))
                 weights = {key: mass for key, parts in reached.items() if (mass := sum(parts)) >= self.least}
                 after += [weights] if weights else []
@@ -1117,10 +1107,6 @@ class Histories:
                 parts[self.walk.follower.told(end, key.memory), key.x][key] = mass
             after += parts.values()
         return after
-
-
-def weights_of(sources):
-    return {key: sum(parts) for key, parts in sources.items()}
 
 
 def merged(layer, most, finest):
@@ -1145,11 +1131,8 @@ def merged(layer, most, finest):
         for history in cluster if len(cluster) > 1 else ():
             own = sum(history.values())
             terms += [mass / ONE * math.log2(mass * total / (own * after[-1][key])) for key, mass in history.items()]
-    return (
-        after,
-        math.fsum(terms) + 2.0**-50 * (1 + math.fsum(map(abs, terms))) if terms else 0.0,
-        min(finest, fineness + 3),
-    )
+    cost = math.fsum(terms) + 2.0**-50 * (1 + math.fsum(map(abs, terms))) if terms else 0.0
+    return after, cost, min(finest, fineness + 3)
 
 
 def check_channel(record, policy, told, goal, draws):
@@ -1179,13 +1162,9 @@ class Witness:
     at all later times leaves less, and what follows says nothing more of a settled value."""
 
     def __init__(self, record, priced, told, arrays):
-        self.walk, self.secret, self.horizon, self.size = (
-            Walk(record, (0,)),
-            record.channels[0],
-            record.horizon,
-            record.size,
-        )
-        self.actions, self.shift, self.gains = record.actions, Fraction(0), payments(priced, self.horizon)
+        self.walk, self.secret, self.horizon = Walk(record, (0,)), record.channels[0], record.horizon
+        self.size, self.actions, self.shift = record.size, record.actions, Fraction(0)
+        self.gains = payments(priced, self.horizon)
         self.pays = {time: self.paid(time) for time in range(self.horizon + 1)}
         self.points = [self.read(time, arrays, f"beliefs.{time}.") for time in range(told["times"])]
         if self.secret.ahead:
@@ -1207,9 +1186,8 @@ class Witness:
         values = self.secret.values if self.is_settled(time) else 1
         require(len(ends) == len(child) + 1 and time < self.horizon, "beliefs: of another size")
         require(all(0 <= place < self.size * values for place in places), "beliefs: of another size")
-        keys = [
-            self.walk.key((), x, self.walk.follow(time, x, (z,))) for x, z in (divmod(one, values) for one in places)
-        ]
+        pairs = [divmod(place, values) for place in places]
+        keys = [self.walk.key((), x, self.walk.follow(time, x, (z,))) for x, z in pairs]
         points = []
         for low, high, after in zip(ends, ends[1:], child, strict=False):
             require(0 <= low <= high <= len(places) == len(weights), "beliefs: of another size")
@@ -1224,15 +1202,10 @@ class Witness:
 
     def after(self, time, belief):
         """For each action that is available in all states of a belief: what its events lead to, by event."""
-        open_to_all, found = set(range(self.actions)), defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
-        for key, mass in belief.items():
-            open_to_all &= {*self.walk.record.moves(key.x)}
-            for _, action, moves in self.walk.decisions(time, key):
-                for chance, departure in moves:
-                    for there, events, part in self.walk.arrivals(time + 1, departure):
-                        found[action][events[self.walk.place]][there] += (mass * chance >> BITS) * part >> BITS
-        require(open_to_all, "beliefs: no action is available in all states of one")
-        return {action: found[action] for action in open_to_all}
+        actions = set.intersection(*({*self.walk.record.moves(key.x)} for key in belief), {*range(self.actions)})
+        require(actions, "beliefs: no action is available in all states of one")
+        longer = {action: self.walk.longer(time, belief, None, action) for action in actions}
+        return {action: {event: summed(one) for event, one in longer[action]} for action in actions}
 
     def left(self, time, belief):
         """What still counts if x is told."""
@@ -1260,7 +1233,7 @@ class Witness:
             pays = [mass / ONE * self.pays[time][key.x, action] for key, mass in belief.items()]
             for event, one in events.items():
                 counts = child is not None or not self.is_settled(time)
-                pays.append(self.walk.counted(time + 1, [one]) if counts else 0.0)
+                pays.append(self.walk.now(time + 1, one) if counts else 0.0)
                 pays.append(self.left(time + 1, one) if child is None else self.worth(time + 1, one, child[event]))
             scores.append(math.fsum(pays))
         return min(scores)
@@ -1276,7 +1249,7 @@ class Witness:
         observer = self.walk.record.observers[self.secret.receives]
         require(len(first) == observer.first, "beliefs: the first are not one for each event")
         starts = self.walk.begun().items()
-        found = [self.walk.counted(0, [one]) + self.worth(0, one, first[event]) for event, one in starts]
+        found = [self.walk.now(0, one) + self.worth(0, one, first[event]) for event, one in starts]
         return Fraction(math.fsum(found)) * (1 - (self.horizon + 4) * Fraction(1, 1 << 48)) + self.shift
 
 
@@ -1356,13 +1329,13 @@ class Runs:
         """What counts after one sequence of events; of a path each part after the events up to its time."""
         walk, ((first, *events), _) = self.walk, self.draw()
         belief = self.begun[first]
-        found = walk.counted(0, [belief])
+        found = walk.now(0, belief)
         for time, event in enumerate(events):
-            (sources,) = walk.longer(time, belief, event)
+            ((_, sources),) = walk.longer(time, belief, event)
             if walk.tells:
                 found += entropy(sources.values()) * ONE / sum(map(sum, sources.values()))
-            belief = normal(weights_of(sources))
-            found += walk.counted(time + 1, [belief])
+            belief = normal(summed(sources))
+            found += walk.now(time + 1, belief)
         return found
 
     def paid(self, pays):
