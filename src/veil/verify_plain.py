@@ -45,7 +45,8 @@ BITS = 160
 ONE = 1 << BITS  # probabilities and bits are whole numbers of 2^-160
 MOST_ENTRIES = 4_000_000  # of a pass, about a gigabyte
 MOST_AT_ONCE = 200_000  # weights of histories that are followed together
-MOST_MOVES = 500_000_000  # of all histories of a channel: a few minutes
+MOST_HISTORIES = 1 << 17  # that are kept apart at a time where others are merged
+MOST_MOVES = 300_000_000  # of all histories of a channel: a few minutes
 MOST_BYTES = 1 << 28  # of a file
 MOST_STEPS = 2000  # of a horizon
 MOST_SEQUENCES = 10_000_000
@@ -1048,6 +1049,7 @@ class Histories:
         """Bounds on the bits that are hidden, from about so many histories that are kept apart at a time. Logarithms and sums
         of floats have relative errors below 2^-50."""
         walk, least, highest, law, now = self.walk, 0.0, 0.0, together(self.walk.begun().values()), 0
+        largest = max(1.0, *walk.own.weights)
         for begin, end, times in self.windows():
             for time in range(now, begin):
                 law = together(summed(sources) for _, sources in walk.longer(time, law))
@@ -1055,7 +1057,7 @@ class Histories:
             if begin >= 0:
                 layer = [{key: mass} for key, mass in law.items()] if self.opaque else [law]
             bits, charged, lost = self.follow(max(begin, 0), layer, end, times, most)
-            error, cut = (bits + charged + 2 * (end + 2)) * 2.0**-49, begin >= 0 or self.ends
+            error, cut = (bits + charged + 2 * (end + 2) * largest) * 2.0**-49, begin >= 0 or self.ends
             least += bits - charged - error if self.opaque or not cut else 0.0
             highest += bits + error if not cut or not (self.opaque or walk.kind == "path") else math.inf
             if lost:  # whether it is left out is one more unknown, of at most ℓ (2 − log2 ℓ) bits
@@ -1148,7 +1150,7 @@ def check_channel(record, policy, told, goal, draws):
                 break
             require(least <= upper and lower <= highest and histories.merges, words)
             most *= 4  # other histories are merged than in the certificate: keep more of them apart
-            require(most <= 64 * told["merge"], f"{words}, {TOO_MANY}", NotChecked)
+            require(most <= min(64 * told["merge"], MOST_HISTORIES), f"{words}, {TOO_MANY}", NotChecked)
     return least, [] if told["sampled"] is None else [check_drawn(walk, told, draws)]
 
 
