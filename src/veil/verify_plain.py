@@ -826,7 +826,8 @@ class Walk:
 
     def longer(self, time, history, event=None, action=None):
         """What a history leads to by one event, or each: (event, {key: [weights, by what it is reached from]})."""
-        ways = [(mass, self.step(time, key, action)) for key, mass in history.items()]
+        moves, at = self.moves, self.at(time)
+        ways = [(mass, moves(at, key, action)) for key, mass in history.items()]
         for one in set().union(*(step for _, step in ways)) if event is None else (event,):
             sources = defaultdict(list)
             for mass, step in ways:
