@@ -375,8 +375,8 @@ class Record:
 
 
 class Nobody:
-    """Remembers nothing. A follower says what it remembers after a move and what keys cost, in whole numbers of bits; a
-    policy also says what it chooses."""
+    """Remembers nothing. A follower says what it remembers after a move and what that costs, in bits that are whole numbers;
+    a policy also says what it chooses."""
 
     decides, timed = False, True  # whether it is a policy, and whether it may act otherwise at other times
     hears = ()  # the numbers of the observers whose events count
@@ -391,10 +391,8 @@ class Nobody:
         """What of its memory tells all that it will do from a time on."""
         return memory
 
-    def cost(self, time, key):
-        return 0
-
-    def cost_of_move(self, time, z, key):
+    def cost(self, time, before, key):
+        """What it costs to reach a key at a time; `before`: the values of the secrets in the key that is left."""
         return 0
 
 
@@ -561,7 +559,7 @@ class Guesses(Nobody):
     def __init__(self, record, rules, arrays, under, late):
         channels = [record.channels[rule["channel"]] for rule in rules]
         self.hears, self.path = [one.receives for one in channels], channels[0].kind == "path"
-        self.horizon, self.late, self.tables, self.costs = record.horizon, late, [], []
+        self.horizon, self.tables, self.costs = record.horizon, [], []
         for n, (rule, channel) in enumerate(zip(rules, channels, strict=True)):
             own, observer = f"{under}rules.{n}.", record.observers[channel.receives]
             graph = [[arrays[f"{own}first"]], *(arrays[f"{own}following.{step}"] for step in rule["steps"])]
@@ -593,19 +591,14 @@ class Guesses(Nobody):
         require(min(nodes) >= 0, "a rule's graph ends before the horizon does")
         return nodes
 
-    def cost(self, time, key):
-        ends = time == self.horizon + self.late or not self.path
-        paid = ((costs[time], node, z) for costs, node, z in zip(self.costs, key.memory, key.z, strict=True)
-                if ends and time in costs)  # fmt: skip
-        return sum(cost_in(costs, (node, 0, z) if self.path else (node, z)) for costs, node, z in paid)
-
-    def cost_of_move(self, time, z, key):
-        return cost_in(self.costs[0][time - 1], (key.memory[0], *key.z, *z)) if self.path else 0
-
-
-def cost_in(costs, key):
-    require(key in costs, "a rule excludes something that a policy can reach")
-    return costs[key]
+    def cost(self, time, before, key):
+        asked = [(self.costs[n], time, (key.memory[n], z)) for n, z in enumerate(key.z) if time in self.costs[n]]
+        if self.path:  # that of the code before; at the end also of the last
+            (costs,), (node,) = self.costs, key.memory
+            asked = [(costs, time - 1, (node, *key.z, *before))] if time else []
+            asked += [(costs, time, (node, 0, *key.z))] if time == self.horizon else []
+        require(all(one in costs[at] for costs, at, one in asked), "a rule excludes something that a policy can reach")
+        return sum(costs[at][one] for costs, at, one in asked)
 
 
 def priced(costs, factor):
@@ -869,22 +862,22 @@ def payments(parts, steps, after=None):
 def most_paid(walk, pays, steps, pooled=False):
     """The most that is paid, with what the follower of the walk costs, in whole numbers of 2^-160 that are rounded up:
     under the policy of the walk, or under any. If `pooled`, the first action in a state is one for all models."""
-    follower, late, layers = walk.follower, walk.late, walk.layers(steps)
-    values = {key: follower.cost(steps, key) + (0 if late else pays(steps, key.x, 0)) for key in layers[-1]}
+    cost, layers = walk.follower.cost, walk.layers(steps)
+    values = {key: 0 if walk.late else pays(steps, key.x, 0) for key in layers[-1]}
     for time in range(steps - 1, -1, -1):
 
         @cache
         def worth(departure, time=time, values=values):
             parts, z = walk.arrivals(time + 1, departure), departure[3]
-            return above([(part, values[key] + follower.cost_of_move(time + 1, z, key)) for key, _, part in parts])
+            return above([(part, values[key] + cost(time + 1, z, key)) for key, _, part in parts])
 
         scores = {key: [(share, action, pays(time, key.x, action) + above([(part, worth(one)) for part, one in moves]))
                         for share, action, moves in walk.decisions(time, key)] for key in layers[time]}  # fmt: skip
         if pooled and not time:
             return first_together(walk, scores)
-        values = {key: follower.cost(time, key) + (above([(share, score) for share, _, score in own]) if walk.decides
-                  else max(score for _, _, score in own)) for key, own in scores.items()}  # fmt: skip
-    return above([(mass, values[key]) for key, _, mass in walk.begin()])
+        values = {key: above([(share, score) for share, _, score in own]) if walk.decides
+                  else max(score for _, _, score in own) for key, own in scores.items()}  # fmt: skip
+    return above([(mass, values[key] + cost(0, (), key)) for key, _, mass in walk.begin()])
 
 
 def first_together(walk, scores):
