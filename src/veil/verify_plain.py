@@ -54,7 +54,8 @@ KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1":
 FORM, PROBLEM_FORM, POLICY_FORM = "veil-certificate-8", "veil-record-1", "veil-policy-1"
 ALWAYS = 1 << 40  # stands for all times at which moves are alike
 EXACTLY = 80  # histories of one belief alone are merged: roots of probabilities are rounded to multiples of 2^-40
-TOO_MANY = "the policy has too many histories for this program: use `veil verify`"
+FOR_THIS = "for this program: use `veil verify`"
+TOO_MANY = f"the policy has too many histories {FOR_THIS}"
 
 
 class Lie(ValueError):
@@ -778,7 +779,7 @@ class Walk:
             for there, events, part in self.arrivals(time + 1, departure):
                 weights[events[self.place]][there] += chance * part >> BITS
         self.size += sum(map(len, weights.values()))
-        require(self.size <= 2 * MOST_ENTRIES, "a policy has too many moves for this program", NotChecked)
+        require(self.size <= 2 * MOST_ENTRIES, f"a policy has too many moves {FOR_THIS}", NotChecked)
         return {event: list(ways.items()) for event, ways in weights.items()}
 
     def layers(self, steps):
@@ -787,7 +788,7 @@ class Walk:
         for time in range(steps):
             left = {one for key in layers[-1] for _, _, moves in self.decisions(time, key) for _, one in moves}
             layers.append(dict.fromkeys(key for one in left for key, _, _ in self.arrivals(time + 1, one)))
-            require(sum(map(len, layers)) <= MOST_ENTRIES, "a pass has too many situations", NotChecked)
+            require(sum(map(len, layers)) <= MOST_ENTRIES, f"a pass has too many situations {FOR_THIS}", NotChecked)
         return layers
 
     def counted(self, time, histories):
