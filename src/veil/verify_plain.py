@@ -1144,7 +1144,8 @@ def check_channel(record, policy, told, goal, draws):
             if lower <= least and highest <= upper:
                 break
             require(least <= upper and lower <= highest and histories.merges, words)
-            most *= 4  # other histories are merged than in the certificate: keep more of them apart
+            # Other histories are merged than in the certificate: keep more of them apart, and rarer ones.
+            most, histories.least = 4 * most, max(1, histories.least // 16)
             require(most <= min(64 * told["merge"], MOST_HISTORIES), f"{words}, {TOO_MANY}", NotChecked)
     return least, [] if told["sampled"] is None else [check_drawn(walk, told, draws)]
 
