@@ -12,12 +12,11 @@ Options: --confidence (of all statistical claims together, 1 - 1e-6 by default),
 Exit codes, as of `veil verify`: 0 the certificate holds, 5 it does not hold, 2 it could not be checked: a file is
 missing or cannot be read, or this program would take too long.
 
-How it works: an `Arena` has the moves of the hidden states x, with what observers receive and the values z of secrets.
-A follower remembers something of that: a policy (`TableAgent`, `HistoryAgent`), the observers of a bound (`Guesses`),
-or `Nobody`. A `Walk` has the keys (memory, x, z) that are reached step by step. Everything is one pass over them:
-forward with the weights of each history (`hidden_bits`, `Sampler`), or backward with the most that is paid
-(`most_paid`: quantities of a policy, upper bounds over all, ranges of percentages). `Witness` goes backward over
-beliefs.
+How it works: a `Walk` reaches keys (memory, x, z): x is the hidden state, z has the values of secrets, and memory is
+what a follower remembers: a policy (`TablePolicy`, `HistoryPolicy`), the observers of a bound (`Guesses`), or nobody.
+Everything is one pass over keys: forward with the weights of each history (`hidden_bits`, `drawn_bits`), or backward
+with the most that is paid (`most_paid`: quantities of a policy, upper bounds over all, ranges of percentages).
+`Witness` goes backward over beliefs.
 """
 
 # pyright: basic, reportArgumentType=false, reportOptionalMemberAccess=false, reportOperatorIssue=false
@@ -26,12 +25,12 @@ beliefs.
 # Fields of any kind are read from files; types are checked where numbers are used.
 # ruff: noqa: D102, D103
 
+import gc
 import hashlib
 import json
 import math
 import os
 import random
-import re
 import stat
 import struct
 import sys
@@ -39,19 +38,24 @@ from collections import defaultdict
 from fractions import Fraction
 from functools import cache, cached_property, reduce
 from itertools import accumulate, pairwise, product
-from operator import mul
+from operator import iadd, mul
 from pathlib import Path
 
 BITS = 160
 ONE = 1 << BITS  # probabilities and bits are whole numbers of 2^-160
-MOST_ENTRIES = 2_000_000  # of a layer, about a gigabyte
+MOST_ENTRIES = 4_000_000  # of a pass, about a gigabyte
+MOST_AT_ONCE = 200_000  # weights of histories that are followed together
+MOST_HISTORIES = 1 << 17  # that are kept apart at a time where others are merged
+MOST_MOVES = 300_000_000  # of all histories of a channel: a few minutes
 MOST_BYTES = 1 << 28  # of a file
 MOST_STEPS = 2000  # of a horizon
 MOST_SEQUENCES = 10_000_000
 KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B"}
 FORM, PROBLEM_FORM, POLICY_FORM = "veil-certificate-8", "veil-record-1", "veil-policy-1"
 ALWAYS = 1 << 40  # stands for all times at which moves are alike
-AGENT = -1  # the number of the agent's own observer, among those of channels
+EXACTLY = 80  # histories of one belief alone are merged: roots of probabilities are rounded to multiples of 2^-40
+FOR_THIS = "for this program: use `veil verify`"
+TOO_MANY = f"the policy has too many histories {FOR_THIS}"
 
 
 class Lie(ValueError):
@@ -67,10 +71,6 @@ def require(good, message, error=Lie):
         raise error(message)
 
 
-def limited(count, words):
-    require(count <= MOST_ENTRIES, f"{words} for this program", NotChecked)
-
-
 # Files
 
 
@@ -84,16 +84,17 @@ def read(path):
 
 
 def parse(text):
-    """The value of a JSON text whose objects have no key twice, and which is not nested deeper than a parser can go."""
-    brackets = re.sub(r"[^\[\]{}]+", "", re.sub(r'"(?:[^"\\]|\\.)*"', "", text.decode(), flags=re.DOTALL))
-    depth = accumulate({"[": 1, "{": 1}.get(bracket, -1) for bracket in brackets)
-    require(max(depth, default=0) <= 100, "a JSON text has too many levels")
+    """The value of a JSON text whose objects have no key twice."""
 
     def once(pairs):
         require(len(dict(pairs)) == len(pairs), "a JSON text has a key twice")
         return dict(pairs)
 
     return json.loads(text, object_pairs_hook=once)
+
+
+def unpack(kind, content):
+    return struct.unpack(f"<{len(content) // struct.calcsize(KINDS[kind])}{KINDS[kind]}", content)
 
 
 def nested(shape, flat):
@@ -107,19 +108,13 @@ def nested(shape, flat):
 
 def safetensors(content):
     """Metadata, and for each array its shape and flat list of numbers."""
-    end = 8 + int.from_bytes(content[:8], "little")
-    head, data, arrays = parse(content[8:end]), content[end:], {}
+    end, arrays = 8 + int.from_bytes(content[:8], "little"), {}
+    head, data = parse(content[8:end]), content[end:]
     metadata = head.pop("__metadata__", {})
     for name, entry in head.items():
-        kind = f"{entry['dtype'][0].lower()}{int(entry['dtype'][1:]) // 8}"
-        begin, stop = entry["data_offsets"]
-        flat = [value for (value,) in struct.iter_unpack(f"<{KINDS[kind]}", data[begin:stop])]
-        arrays[name] = entry["shape"], flat
+        kind, (begin, stop) = entry["dtype"], entry["data_offsets"]
+        arrays[name] = entry["shape"], unpack(f"{kind[0].lower()}{int(kind[1:]) // 8}", data[begin:stop])
     return metadata, arrays
-
-
-def array_lists(arrays):
-    return {name: nested(shape, flat) for name, (shape, flat) in arrays.items()}
 
 
 # The forms of JSON texts: a type, what a function accepts, a list of a form, or an object with fields
@@ -146,12 +141,12 @@ def sequences(value):
     return count(value) and value <= MOST_SEQUENCES
 
 
-def optional(form):
-    return lambda value: value is None or form(value)
-
-
 def among(*words):
     return lambda value: type(value) in map(type, words) and value in words
+
+
+def optional(form):
+    return lambda value: value is None or check_form(value, form, "a field")
 
 
 def check_form(value, form, where):
@@ -182,12 +177,10 @@ PROBLEM = {
         "kind": among("once", "path", "each"), "time": count, "values": positive, "ahead": count,
     }],
     "quantities": [{
-        "name": str, "sign": among(-1, 1), "bound": optional(lambda one: type(one) is str or number(one)),
+        "name": str, "sign": among(-1, 1), "bound": lambda one: one is None or type(one) is str or number(one),
         "discount": lambda one: amount(one) and one <= 1,
     }],
 }  # fmt: skip
-SAMPLED = {"lower": amount, "upper": amount, "sequences": lambda one: sequences(one) and one > 1}
-REGISTER = {"nodes": positive, "time": lambda one: type(one) is int}
 CERTIFICATE = {
     "form": str, "arrays": str, "arrays_sha256": str, "problem_hash": str, "record_hash": str, "policy_hash": str,
     "goal": among("opaque", "transparent"), "hidden": [count],
@@ -197,15 +190,16 @@ CERTIFICATE = {
     }],
     "channels": [{
         "number": count, "name": str, "min": optional(amount), "max": optional(amount), "lower": amount,
-        "upper": amount, "window": [lambda one: type(one) is int], "prune": amount, "merge": count,
-        "sampled": optional(lambda one: check_form(one, SAMPLED, "sampled")),
+        "upper": amount, "window": [int], "prune": amount, "merge": count, "sampled": optional({
+            "lower": amount, "upper": amount, "sequences": lambda one: sequences(one) and one > 1,
+        }),
     }],
     "bounds": [{
         "delay": among(0, 1), "upper": number, "prices": [amount],
         "rules": [{"channel": count, "weight": amount, "memory": str, "steps": [count]}],
     }],
-    "register": optional(lambda one: check_form(one, REGISTER, "register")),
-    "beliefs": optional(lambda one: check_form(one, {"lower": number, "prices": [amount], "times": count}, "beliefs")),
+    "register": optional({"nodes": positive, "time": int}),
+    "beliefs": optional({"lower": number, "prices": [amount], "times": count}),
     **dict.fromkeys(("best_known", "policy_class", "bound_class", "versions", "claim", "seal"), lambda one: True),
 }  # fmt: skip
 
@@ -215,11 +209,13 @@ CERTIFICATE = {
 
 def distribution(numbers, places=None):
     """The places of a distribution, given in floats, that have a positive probability, with these, rounded down."""
-    exact = [Fraction(value) for value in numbers]
-    total = sum(exact)
-    require(exact and min(exact) >= 0 and abs(total - 1) < Fraction(1, 10**6), "a row is not a distribution")
-    pairs = zip(range(len(exact)) if places is None else places, exact, strict=True)
-    return [(place, int(ONE * part / total)) for place, part in pairs if part]
+    exact = [value.as_integer_ratio() for value in numbers]
+    one = max((whole for _, whole in exact), default=0)  # denominators are powers of two
+    parts = [part * (one // whole) for part, whole in exact]
+    total = sum(parts)
+    require(parts and min(parts) >= 0 and abs(total - one) * 10**6 < one, "a row is not a distribution")
+    pairs = zip(range(len(parts)) if places is None else places, parts, strict=True)
+    return [(place, ONE * part // total) for place, part in pairs if part]
 
 
 def above(parts):
@@ -244,25 +240,32 @@ def entropy(rows):
     return math.fsum(terms)
 
 
+def together(histories):
+    """The sums of weights."""
+    weights = defaultdict(int)
+    for history in histories:
+        for key, mass in history.items():
+            weights[key] += mass
+    return weights
+
+
 # The problem
 
 
-class Rows:
-    """Distributions, of which row i has the entries `ends[i] … ends[i + 1] − 1` of `column` and `chance`."""
+def rows_of(arrays, name, rows, columns):
+    """The function from a row of a table to the places that it leads to, with their probabilities: row i has the entries
+    `ends[i] … ends[i + 1] − 1`."""
+    ends, column, chance = (arrays[f"{name}.{part}"] for part in ("ends", "column", "chance"))
+    fits = len(ends) == rows + 1 and ends == sorted(ends) and ends[0] == 0 and ends[-1] == len(column) == len(chance)
+    require(fits and all(0 <= one < columns for one in column), f"{name} are of another size")
 
-    def __init__(self, arrays, name, rows, columns):
-        self.ends, self.column, self.chance = (arrays[f"{name}.{part}"] for part in ("ends", "column", "chance"))
-        fits = len(self.ends) == rows + 1 and self.ends == sorted(self.ends) and self.ends[0] == 0
-        fits = fits and self.ends[-1] == len(self.column) == len(self.chance)
-        require(fits and all(0 <= one < columns for one in self.column), f"{name} are of another size")
-        self.row = cache(self.row_of)
-
-    def row_of(self, row):
-        """The places that a row leads to, with their probabilities."""
-        part = slice(self.ends[row], self.ends[row + 1])
-        places = self.column[part]
+    def row_of(row):
+        part = slice(ends[row], ends[row + 1])
+        places = column[part]
         require(len({*places}) == len(places), "a row has an entry twice")
-        return distribution(self.chance[part], places) if places else []
+        return distribution(chance[part], places) if places else []
+
+    return cache(row_of)
 
 
 class Observer:
@@ -272,7 +275,7 @@ class Observer:
         vars(self).update(head)
         self.states, self.at, tables = record.states, arrays[f"{own}at"], range(head["tables"])
         sizes = [len(arrays[f"{own}tables.{n}.ends"]) - 1 for n in tables]
-        self.tables = [Rows(arrays, f"{own}tables.{n}", sizes[n], self.observations) for n in tables]
+        self.tables = [rows_of(arrays, f"{own}tables.{n}", sizes[n], self.observations) for n in tables]
         self.by_action = [size > record.states for size in sizes]
         fits = {*sizes} <= {record.states, record.states * record.actions}
         fits = fits and len(self.at) == record.horizon + 1 and all(-1 <= n < len(sizes) for n in self.at)
@@ -280,38 +283,39 @@ class Observer:
         require(fits and silent, "the times of an observer, or its silent observation, are others")
         require(not (self.untimed and self.sees_actions), "an observer without a clock sees actions")
         self.varies, self.by_choice = len({*self.at[1:]}) > 1, self.sees_actions or any(self.by_action)
-        self.events = self.observations * (record.actions if self.sees_actions else 1)
+        self.first = self.observations if self.sees_first else 1  # events at first
 
     def row(self, time, state, action):
         """The probabilities of events; at a time at which nothing is received, the silent one is certain."""
+        if not time and not self.sees_first:
+            return [(0, ONE)]
         table = self.at[time if time < len(self.at) else min(1, len(self.at) - 1)]
         more = action * self.observations if self.sees_actions and time else 0
         if table < 0:
             return [(self.silent + more, ONE)]
-        row = self.tables[table].row(action * self.states * self.by_action[table] + state)
+        row = self.tables[table](action * self.states * self.by_action[table] + state)
         return [(event + more, part) for event, part in row]
 
 
 class Channel:
-    """A secret and the observer who wants it; `receives`: the number of that observer."""
+    """A secret and the observer who wants it; `receives`: the number of that observer; `most`: bits that it can hide."""
 
     def __init__(self, number_of, head, arrays, record):
         vars(self).update(head)
         own, self.number = f"channels.{number_of}.", number_of
         self.value, self.situation = arrays[f"{own}value"], arrays[f"{own}situation"]
-        self.weights = arrays[f"{own}weights"] if self.kind == "each" else []
+        each, steps = self.kind == "each", record.horizon + 1
+        self.weights = arrays[f"{own}weights"] if each else [1.0] * steps
         fits = len(self.value) == len(self.situation) == record.size and all(-1 <= z < self.values for z in self.value)
-        fits = fits and len(self.weights) in (0, record.horizon + 1) and all(map(amount, self.weights))
+        fits = fits and len(self.weights) == steps and all(map(amount, self.weights))
         fits = fits and self.time <= record.horizon and max(self.receives, record.agent) < len(record.observers)
         require(fits, "a secret, or its time, is of another size, or there is no such observer")
-        # The most bits that it can hide.
-        self.most = log2_count(self.values ** (record.horizon + 1 if self.kind == "path" else 1))
-        if self.kind == "each":
-            self.most *= sum(map(Fraction, self.weights))
+        self.most = log2_count(self.values ** (steps if self.kind == "path" else 1))
+        self.most *= sum(map(Fraction, self.weights)) if each else 1
 
 
 class Quantity:
-    """`sign · bound ≤ sign · E[Σ d^t rewards + d^T terminal]`."""
+    """`sign · bound ≤ sign · E[Σ d^t rewards + d^T terminal]`; `most`: the largest sum over a run, whatever the signs."""
 
     def __init__(self, number_of, head, arrays, record):
         vars(self).update(head)
@@ -319,13 +323,11 @@ class Quantity:
         self.rewards, self.terminal = arrays[f"{own}rewards"], arrays[f"{own}terminal"]
         fits = len(self.rewards) == len(self.terminal) == record.size
         require(fits and all(len(row) == record.actions for row in self.rewards), "rewards are of another size")
-        self.largest = Fraction(max(abs(one) for row in self.rewards for one in row))
-        self.last = Fraction(max(map(abs, self.terminal)))
-        self.unit = Fraction(2) ** math.frexp(float(max(self.largest, self.last)))[1]
+        self.largest, last = (Fraction(max(map(abs, row))) for row in (reduce(iadd, self.rewards, []), self.terminal))
+        self.unit = Fraction(2) ** math.frexp(float(max(self.largest, last)))[1]
         self.endless = self.is_return and record.endless
         require(not self.endless or self.discount < 1, "the return over an infinite horizon has no discount")
-        # The largest sum over a run, whatever the signs.
-        self.most = self.largest * sum(self.discount**t for t in range(record.horizon)) + self.last
+        self.most = self.largest * sum(self.discount**t for t in range(record.horizon)) + last
         if self.endless:
             self.most = self.largest / (1 - self.discount)
 
@@ -338,7 +340,7 @@ class Record:
         metadata, arrays = safetensors(content)
         form, _, text = metadata["veil"].partition(" ")
         require(form == PROBLEM_FORM, "problem.bin has an unknown form", NotChecked)
-        head, arrays = parse(text.encode()), array_lists(arrays)
+        head, arrays = parse(text), {name: nested(*one) for name, one in arrays.items()}
         check_form(head, PROBLEM, "problem.bin")
         vars(self).update(head)
         require(self.horizon <= MOST_STEPS, "the horizon is too long", NotChecked)
@@ -346,23 +348,22 @@ class Record:
         self.size = len(self.state)
         fits = len(self.model) == len(self.cell) == self.size and all(0 <= s < self.states for s in self.state)
         require(fits, "the hidden states are of another size")
-        rows = Rows(arrays, "moves", self.size * self.actions, self.size)
-        self.moves = cache(lambda x, action: rows.row(x * self.actions + action))
+        row = rows_of(arrays, "moves", self.size * self.actions, self.size)
+        every = range(self.actions)
+        self.moves = cache(lambda x: {a: moves for a in every if (moves := row(x * self.actions + a))})
         self.starts = self.read_starts(arrays)
         self.observers = [Observer(one, arrays, f"observers.{n}.", self) for n, one in enumerate(head["observers"])]
         self.channels = [Channel(n, one, arrays, self) for n, one in enumerate(head["channels"])]
-        names = {one.name for one in self.channels}
-        require(len(names) == len(self.channels), "problem.bin has two channels of one name")
+        self.names = {one.name: one.number for one in self.channels}
+        require(len(self.names) == len(self.channels), "problem.bin has two channels of one name")
         self.quantities = [Quantity(n, one, arrays, self) for n, one in enumerate(head["quantities"])]
-        self.available = cache(lambda x: [action for action in range(self.actions) if self.moves(x, action)])
 
     def read_starts(self, arrays):
         """Every first hidden state, with its probability: that of its model, times that of its state in it."""
         parts = list(zip(arrays["starts"], arrays["starts.model"], arrays["starts.state"], strict=True))
         models = {self.model[x]: weight for x, weight, _ in parts}
         alike = all(models[self.model[x]] == weight for x, weight, _ in parts)
-        alike = alike and len({x for x, _, _ in parts}) == len(parts)
-        require(alike, "a start comes twice, or a model has two weights")
+        require(alike and len({x for x, *_ in parts}) == len(parts), "a start comes twice, or a model has two weights")
         starts = []
         for k, weight in distribution(models.values(), models):
             own = [(x, chance) for x, _, chance in parts if self.model[x] == k]
@@ -370,256 +371,174 @@ class Record:
             starts += [(x, weight * chance >> BITS) for x, chance in begun]
         return starts
 
-    def source(self, channel):
-        """Whose observations the observer of a channel, or the agent, receives: the number of an observer."""
-        return self.agent if channel == AGENT else self.channels[channel].receives
-
-
-class Arena:
-    """The moves of a problem, the values of the secrets of the channels `asked`, and what the observers of the channels
-    `watched` receive: an event is a tuple of what each receives, independently given the hidden state. Late, an
-    observation is received one step later, and a last step follows the end."""
-
-    def __init__(self, record, asked=(), watched=(), late=0):
-        self.record, self.late, self.horizon = record, late, record.horizon + late
-        self.secrets = [record.channels[n] for n in asked]
-        self.sources = list(dict.fromkeys(map(record.source, watched)))
-        self.observers = [record.observers[one] for one in self.sources]
-        self.place = {n: self.sources.index(record.source(n)) for n in watched}
-        self.kind = self.secrets[0].kind if self.secrets else ""
-        self.settling = {one.time for one in self.secrets if one.kind == "once"}
-        self.varies = any(one.varies for one in self.observers)
-        self.by_choice = any(one.by_choice for one in self.observers)
-        self.most = max((one.most for one in self.secrets), default=0)
-        self.untimed = any(record.observers[one.receives].untimed for one in self.secrets)
-        self.check_together()
-        self.shown = cache(self.shown_of)
-        self.starts = [
-            (x, event, mass * part >> BITS) for x, mass in record.starts for event, part in self.seen(0, x, x, 0)
-        ]
-
-    def check_together(self):
-        """Whether a bound is known for these channels."""
-        kinds, watching = {one.kind for one in self.secrets}, {one.receives for one in self.secrets}
-        for one in self.secrets:
-            require(not one.refused, f"{one.name}: {one.refused}")
-        require(kinds <= {"once"} or len(self.secrets) == 1, "several channels, and one whose secret is not one value")
-        require(len(watching) < 2 or not self.untimed, "several observers, of which one has no clock")
-        require(self.kind != "each" or not self.untimed, "values at every time, and an observer without a clock")
-        if self.late:
-            (own,), times = self.observers, {*self.observers[0].at}
-            plain = [one.number for one in self.secrets] == [0] and kinds == {"once"} and len(times) == 1
-            require(plain and not own.by_choice and min(times) >= 0, "a bound with a delay is not about such a problem")
-
-    def shown_of(self, time, state, action):
-        """What the observers receive of a state: pairs (event, probability)."""
-        rows = [one.row(time, state, action) if time or one.sees_first else [(0, ONE)] for one in self.observers]
-        parts = [(tuple(event for event, _ in row), [part for _, part in row]) for row in product(*rows)]
-        return [(event, reduce(lambda a, b: a * b >> BITS, part, ONE)) for event, part in parts]
-
-    def seen(self, time, x, y, action):
-        """What is received at a time, after a move from x to y: of the state y; late, of the state x."""
-        if self.late and not time:
-            return [((0,) * len(self.observers), ONE)]
-        time, state = time - self.late, self.record.state[x if self.late else y]
-        return self.shown(time if self.varies or not time else 1, state, action if self.by_choice else 0)
-
-    def actions(self, time, x):
-        """The next hidden states after each available action: [(action, [(y, probability)])]."""
-        if time >= self.record.horizon and self.late:
-            return [(0, [(x, ONE)])]
-        return [(action, self.record.moves(x, action)) for action in self.record.available(x)]
-
-    def settled(self, time, x, before):
-        """The value of each secret, 0 before its time."""
-        if time and time not in self.settling:
-            return before
-        values = list(before) or [0] * len(self.secrets)
-        for place, one in enumerate(self.secrets):
-            if time == one.time and one.kind == "once":
-                values[place] = one.value[x]
-                require(values[place] >= 0, "a secret has no value in a state that can occur")
-        return tuple(values)
-
-    def code(self, x):
-        """What a rule for a path tells apart: the situation where path and events tell it, else what the path shows."""
-        return self.secrets[0].situation[x] if self.tells else self.secrets[0].value[x]
-
-    @cached_property
-    def tells(self):
-        """Whether path and events tell the first x, and every next one where x is known, of those that are reached."""
-        if self.kind != "path" or len(self.sources) > 1:
-            return False
-        known, layers, path = {}, [{x for x, _, _ in self.starts}], self.secrets[0].value
-        moves = cache(lambda x: {(action, y) for action, row in self.actions(0, x) for y, _ in row})
-        for _ in range(self.horizon):
-            layers.append({y for x in layers[-1] for _, y in moves(x)})
-        every = set().union(*layers)
-        steps = [(None, x, event) for x, event, _ in self.starts]
-        for time in range(1, self.horizon + 1 if self.varies else min(2, self.horizon + 1)):
-            before, after = (layers[time - 1], layers[time]) if self.varies else (every, every)
-            reached = ((x, action, y) for x in before for action, y in moves(x) if y in after)
-            steps += [((time, x), y, event) for x, action, y in reached for event, _ in self.seen(time, x, y, action)]
-        return all(known.setdefault((x, event, path[y]), y) == y for x, y, event in steps)
-
 
 # Who follows what is seen
 
 
 class Nobody:
-    """Remembers nothing. What follows a walk says what it remembers after a move, and what each key costs, in bits."""
+    """Remembers nothing. A follower says what it remembers after a move and what that costs, in bits that are whole numbers;
+    a policy also says what it chooses."""
 
-    looks_back = False  # whether that depends on the state that is left
+    decides, timed = False, True  # whether it is a policy, and whether it may act otherwise at other times
+    hears = ()  # the numbers of the observers whose events count
+    looks_back = False  # whether what it remembers depends on the state that is left
     draws = 1  # among how many nodes a policy draws together with the action
-    timed = True  # whether it may act otherwise at other times
 
     def after(self, time, memory, x, y, events):
+        """What it remembers on reaching y from x, but for the node that it drew; `events`: one of each observer."""
         return ()
 
-    def cost(self, time, memory, x, z):
+    def told(self, time, memory):
+        """What of its memory tells all that it will do from a time on."""
+        return memory
+
+    def cost(self, time, before, key):
+        """What it costs to reach a key at a time; `before`: the values of the secrets in the key that is left."""
         return 0
 
-    def cost_of_move(self, time, memory, x, y):
-        return 0
+
+def digest_of(kind, arrays):
+    """The hash of a policy: that of its kind and all numbers in 64 bits."""
+    digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
+    for letter, shape, flat in arrays:
+        numbers, code = ([one + 0.0 for one in flat], "d") if letter == "f" else (flat, "q")
+        digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
+    return digest.hexdigest()
 
 
-class Policy:
-    """A policy by its file; its hash is that of its kind and all numbers in 64 bits. With a memory, or for an agent
-    that does not see its state, `register` (of the certificate) says what it remembers; a history policy acts on what
-    the observers of the channels `sees` receive."""
-
-    def __init__(self, path, register):
-        metadata, arrays = safetensors(read(path))
-        form, kind, *head = metadata["veil"].split(" ", 2)
-        require(form == POLICY_FORM, "policy.safetensors is not a policy")
-        shape, flat = arrays["probabilities"]
-        self.register, self.history, self.sees = register, kind == "history", []
-        if self.history:
-            kind, arrays = self.read_history(parse(head[0].encode()), bytes(flat))
-        else:
-            require(kind in ("markov", "timed", "memory"), f"the policy is of the kind {kind!r}", NotChecked)
-            self.timed = kind == "timed" or (kind == "memory" and '"clock":true' in head[0])
-            arrays = [("f", shape if self.timed else [1, *shape], flat)]
-            self.table = nested(*arrays[0][1:])
-            self.remembers = kind == "memory"
-            kind = ("timed" if self.timed else "markov") + (f", memory {head[0]}" if self.remembers else "")
-        digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
-        for letter, shape, flat in arrays:
-            numbers, code = ([one + 0.0 for one in flat], "d") if letter == "f" else (flat, "q")
-            digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
-        self.digest = digest.hexdigest()
-
-    def read_history(self, head, content):
-        """The graph of nodes, and for each time the rows (node, situation, value) with their probabilities."""
-        arrays, place = [], 0
-        for name, *shape in head["arrays"]:
-            size = struct.calcsize(form := f"<{math.prod(shape)}{KINDS[name.lstrip('<>|')]}")
-            arrays.append((name.lstrip("<>|")[0], shape, struct.unpack(form, content[place : place + size])))
-            place += size
-        horizon, self.told_at, self.sees = head["horizon"], head["told_at"], head.get("sees") or []
-        self.timed, self.remembers, self.table, self.views = True, bool(self.sees), [], None
-        self.first, *parts = [nested(shape, flat) for _, shape, flat in arrays]
-        self.following, rows, rest = parts[:horizon], parts[horizon : 5 * horizon], parts[5 * horizon :]
-        for *keys, chances in [rows[4 * time : 4 * time + 4] for time in range(horizon)]:
-            keys = list(zip(*keys, strict=True))
-            require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
-            self.table.append(dict(zip(keys, chances, strict=True)))
-        self.told, views = rest[: self.told_at is not None], rest[self.told_at is not None :]
-        require(place == len(content) and len(views) == 2 * len(self.sees), "policy: its arrays do not fit")
-        if self.sees:
-            later = [any(row[event] >= 0 for step in self.following for row in step) for event in range(len(views[1]))]
-            possible = [node >= 0 for node in self.first], later
-            seen = [list(zip(*views[late::2], strict=True)) for late in (0, 1)]
-            self.views = [{one: n for n, one in enumerate(seen[late]) if possible[late][n]} for late in (0, 1)]
-        kind = f"history, executable {head['executable']}, told at {self.told_at}"
-        return kind + (f", sees {json.dumps(self.sees)}" if "sees" in head else ""), arrays
-
-    def hears(self, record):
-        """The numbers of the channels whose observations it acts on."""
-        if self.history:
-            names = [one.name for one in record.channels]
-            require({*self.sees} <= {*names}, "policy: it acts on what a channel sees that does not exist")
-            return tuple(names.index(name) for name in self.sees) or (0,)
-        held = self.register
-        require(held is not None or not (self.remembers or record.blind), "policy: what it remembers is not told")
-        if record.blind:
-            return (AGENT,)
-        return (0,) if self.remembers and (len(held["start"][0]) > 1 or len(held["step"][0][0][0]) > 1) else ()
-
-    def agent(self, arena):
-        require(not self.timed or len(self.table) == arena.record.horizon, "policy: it is not one of so many steps")
-        return (HistoryAgent if self.history else TableAgent)(self, arena)
+def read_policy(path, register, record):
+    """A policy by its file. With a memory, or for an agent that does not see its state, `register` (of the certificate)
+    says what it remembers."""
+    metadata, arrays = safetensors(read(path))
+    form, kind, *head = metadata["veil"].split(" ", 2)
+    require(form == POLICY_FORM, "policy.safetensors is not a policy")
+    require(kind in ("markov", "timed", "memory", "history"), f"the policy is of the kind {kind!r}", NotChecked)
+    found = (HistoryPolicy if kind == "history" else TablePolicy)(kind, head, arrays["probabilities"], register, record)
+    require(not found.timed or len(found.table) == record.horizon, "policy: it is not one of so many steps")
+    return found
 
 
-class TableAgent(Nobody):
+class TablePolicy(Nobody):
     """A table over what the agent knows and holds: m · draws + node, m of an automaton on events, node its choice."""
 
-    def __init__(self, policy, arena):
-        self.policy, self.arena, record = policy, arena, arena.record
-        self.held = policy.register if policy.remembers or record.blind else None
-        self.rows, self.timed, size = {}, policy.timed, record.cells
-        if self.held:
-            self.draws, self.looks_back, codes = self.held["nodes"], len(self.held["step"][0]) > 1, self.held["codes"]
+    decides = True
+
+    def __init__(self, kind, head, stored, register, record):
+        (shape, flat), self.record, memory = stored, record, "".join(head)
+        self.timed = kind == "timed" or (kind == "memory" and '"clock":true' in memory)
+        shape = shape if self.timed else [1, *shape]
+        kind = ("timed" if self.timed else "markov") + (f", memory {memory}" if kind == "memory" else "")
+        self.digest, self.table = digest_of(kind, [("f", shape, flat)]), nested(shape, flat)
+        self.held, self.rows, size = register if head or record.blind else None, {}, record.cells
+        if head or record.blind:
+            require(register is not None, "policy: what it remembers is not told")
+            self.draws, codes, start, step = (register[one] for one in ("nodes", "codes", "start", "step"))
             require(all(a < b for a, b in pairwise(codes)), "policy: its rows do not increase")
             self.rows, size = {code: n for n, code in enumerate(codes)}, len(codes)
-            alone = len(self.held["start"]) == len(self.held["step"][0]) == len(self.held["step"][0][0]) == 1
+            self.looks_back, heard = len(step[0]) > 1, len(start[0]) > 1 or len(step[0][0][0]) > 1
+            alone = len(start) == len(step[0]) == len(step[0][0]) == 1
             require(alone or not record.blind, "policy: what it remembers depends on the state, which it does not see")
-        width = {len(row) for table in policy.table for row in table}
-        fits = {len(table) for table in policy.table} <= {size} and width <= {record.actions * self.draws}
+            source = record.agent if record.blind else record.channels[0].receives
+            self.hears = (source,) if heard or record.blind else ()
+        width = {len(row) for table in self.table for row in table}
+        fits = {len(table) for table in self.table} <= {size} and width <= {record.actions * self.draws}
         require(fits, "policy: its table is of another size")
-        self.place = arena.place.get(AGENT if record.blind else 0)
 
     def after(self, time, memory, x, y, events):
-        """What it holds on reaching y, but for the node."""
         if not self.held:
             return 0
-        event, state = 0 if self.place is None else events[self.place], self.arena.record.state
+        state, event = self.record.state, events[self.hears[0]] if self.hears else 0
         if time:
-            index, table = [memory // self.draws, 0 if x is None else state[x], state[y], event], self.held["step"]
+            left, table = state[x] if self.looks_back else 0, self.held["step"]
+            index = memory // self.draws, left, state[y], event
         else:
-            first = self.place is None or self.arena.observers[self.place].sees_first
-            index, table = [state[y], event + 1 if first else 0], self.held["start"]
-        for place, one in enumerate(index):
-            table = table[one if (time and place == 0) or len(table) > 1 else 0]
+            heard = self.hears and self.record.observers[self.hears[0]].sees_first
+            index, table = (state[y], event + 1 if heard else 0), self.held["start"]
+        for place in index:  # an axis of length 1 stands for what does not matter
+            table = table[place if len(table) > 1 else 0]
         known = 0 <= table < len(self.held["step"]) * (1 if time else self.draws)
         require(known, "policy: it does not say what it remembers")
         return table * self.draws if time else table
 
     def choices(self, time, memory, x):
         """Pairs ((action, next node), probability)."""
-        row = self.arena.record.cell[x]
+        row = self.record.cell[x]
         if self.held:
             row = self.rows.get(row * len(self.held["step"]) * self.draws + memory)
             require(row is not None, "policy: it has no row for something that it reaches")
-        shares = distribution(self.policy.table[time if self.timed else 0][row])
+        shares = distribution(self.table[time if self.timed else 0][row])
         return [(divmod(choice, self.draws), share) for choice, share in shares]
 
 
-class HistoryAgent(Nobody):
-    """What it remembers is (node, m of its situations beside the hidden state, value that it acts on, -1 before)."""
+class HistoryPolicy(Nobody):
+    """A graph of nodes on the events of the observers that it acts on, and for each time rows (node, situation, value) with
+    their probabilities. It remembers (node, m of its situations beside the hidden state, value that it acts on, -1
+    before)."""
 
-    def __init__(self, policy, arena):
-        self.policy, self.record, own = policy, arena.record, arena.record.channels[0]
-        self.held, self.time = policy.register if policy.sees else None, own.time
-        self.value = own.value if own.kind == "once" else [0] * self.record.size
-        require(self.held is not None or not policy.sees, "policy: what its situations remember is not told")
-        if self.held:
-            self.time = self.held["time"]
-        self.places = [arena.place[n] for n in policy.hears(arena.record)]
+    decides = True
+
+    def __init__(self, kind, head, stored, register, record):
+        head, content, arrays, place = parse(head[0]), bytes(stored[1]), [], 0
+        for name, *shape in head["arrays"]:
+            name = name.lstrip("<>|")
+            size = math.prod(shape) * struct.calcsize(KINDS[name])
+            arrays.append((name[0], shape, unpack(name, content[place : place + size])))
+            place += size
+        self.record, horizon, self.told_at, sees = record, head["horizon"], head["told_at"], head.get("sees") or []
+        self.first, *parts = [nested(shape, flat) for _, shape, flat in arrays]
+        self.following, rows, rest = parts[:horizon], parts[horizon : 5 * horizon], parts[5 * horizon :]
+        self.table = [dict(self.read_rows(*rows[4 * time : 4 * time + 4])) for time in range(horizon)]
+        self.told_of, views = rest[: self.told_at is not None], rest[self.told_at is not None :]
+        require(place == len(content) and len(views) == 2 * len(sees), "policy: its arrays do not fit")
+        kind = f"history, executable {head['executable']}, told at {self.told_at}"
+        self.digest = digest_of(kind + (f", sees {json.dumps(sees)}" if "sees" in head else ""), arrays)
+        own, self.held, self.views = record.channels[0], None, None
+        self.value, self.time = own.value if own.kind == "once" else [0] * record.size, own.time
+        if sees:
+            require({*sees} <= {*record.names}, "policy: it acts on what a channel sees that does not exist")
+            require(register is not None, "policy: what its situations remember is not told")
+            self.held, self.time, self.views = register, register["time"], self.read_views(views)
+        self.hears = tuple(record.channels[record.names[name]].receives for name in sees) or (own.receives,)
+
+    def read_rows(self, nodes, situations, values, chances):
+        keys = list(zip(nodes, situations, values, strict=True))
+        require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
+        return zip(keys, chances, strict=True)
+
+    def read_views(self, views):
+        """The number of each tuple of events, at first and later, of those that lead to a node."""
+        later = [any(row[event] >= 0 for step in self.following for row in step) for event in range(len(views[1]))]
+        possible = [node >= 0 for node in self.first], later
+        seen = [list(zip(*views[late::2], strict=True)) for late in (0, 1)]
+        return [{one: n for n, one in enumerate(seen[late]) if possible[late][n]} for late in (0, 1)]
+
+    @cached_property
+    def last_use(self):
+        """The last time at which the value tells choices apart."""
+        last = -1
+        for time, table in enumerate(self.table):
+            rows = defaultdict(set)
+            for (node, situation, _), chances in table.items():
+                rows[node, situation].add(tuple(chances))
+            last = time if any(len(row) > 1 for row in rows.values()) else last
+        return last
+
+    def told(self, time, memory):
+        return memory if self.last_use >= time else memory[:2]
 
     def after(self, time, memory, x, y, events):
-        policy, seen, s = self.policy, tuple(events[place] for place in self.places), self.record.state[y]
-        event = policy.views[time > 0].get(seen, -1) if policy.views else seen[0]
+        seen, s, held = tuple(events[place] for place in self.hears), self.record.state[y], self.held
+        event = self.views[time > 0].get(seen, -1) if self.views else seen[0]
         require(event >= 0, "policy: it does not know an event that it reaches")
         node, m, value = memory or (0, 0, -1)
-        node = policy.following[time - 1][node][event] if time else policy.first[event]
-        if self.held:
-            m = self.held["step"][m][0][s][0] if time else self.held["start"][s][0]
+        node = self.following[time - 1][node][event] if time else self.first[event]
+        if held:
+            m = held["step"][m][0][s][0] if time else held["start"][s][0]
         if time == self.time:
-            label = self.held["label"] if self.held else None
+            label = held["label"] if held else None
             value = label[self.record.model[y] if len(label) > 1 else 0][m][s] if label else self.value[y]
-        if time == policy.told_at and node >= 0:
-            node = policy.told[0][node][self.situation(m, y)]
+        if time == self.told_at and node >= 0:
+            node = self.told_of[0][node][self.situation(m, y)]
         require(node >= 0, "policy: it has no node for something that it reaches")
         return node, m, value
 
@@ -630,7 +549,7 @@ class HistoryAgent(Nobody):
 
     def choices(self, time, memory, x):
         node, m, value = memory
-        row = self.policy.table[time].get((node, self.situation(m, x), value))
+        row = self.table[time].get((node, self.situation(m, x), value))
         require(row is not None, "policy: it has no row for something that it reaches")
         return [((action, 0), share) for action, share in distribution(row)]
 
@@ -638,64 +557,49 @@ class HistoryAgent(Nobody):
 class Guesses(Nobody):
     """The observers of a bound: what they remember, the nodes of their graphs, and what their guesses cost, in bits."""
 
-    def __init__(self, arena, rules, arrays, under):
-        self.arena, self.looks_back, weights = arena, arena.kind == "path", arena.secrets[0].weights
-        self.places, self.tables, self.costs = [arena.place[rule["channel"]] for rule in rules], [], []
-        for n, (rule, place) in enumerate(zip(rules, self.places, strict=True)):
-            own, weight = f"{under}rules.{n}.", Fraction(rule["weight"])
-            following = [arrays[f"{own}following.{step}"] for step in rule["steps"]]
-            self.tables.append(self.graph(arena.observers[place], [arrays[f"{own}first"]], following))
-            factors = {
-                time: weight * Fraction(weights[time]) if weights else weight for time in range(arena.horizon + 1)
-            }
-            costs = self.read_costs(own, arrays).items()
-            self.costs.append({time: priced(table, factors[time]) for time, table in costs if factors[time]})
+    def __init__(self, record, rules, arrays, under, late):
+        channels = [record.channels[rule["channel"]] for rule in rules]
+        self.hears, self.path = [one.receives for one in channels], channels[0].kind == "path"
+        self.horizon, self.tables, self.costs = record.horizon, [], []
+        for n, (rule, channel) in enumerate(zip(rules, channels, strict=True)):
+            own, observer = f"{under}rules.{n}.", record.observers[channel.receives]
+            graph = [[arrays[f"{own}first"]], *(arrays[f"{own}following.{step}"] for step in rule["steps"])]
+            require(len(graph[0][0]) == observer.first, "a graph is of another size")
+            require(len(graph) == record.horizon + 1, "a rule's graph does not have one table for each step")
+            strings = not observer.untimed or (holds_strings(observer, graph) and not self.path)
+            require(strings, "a rule of an observer without a clock needs one")
+            self.tables.append([[[0]], *graph] if late else graph)  # late, a step comes before events
+            costs = self.read_costs(own, arrays, channel.kind)
+            factors = {time: Fraction(rule["weight"]) * Fraction(channel.weights[time]) for time in costs}
+            self.costs.append({time + late: priced(costs[time], factors[time]) for time in costs if factors[time]})
 
-    def graph(self, observer, first, following):
-        """The tables of a graph, from a node (0 at first) by an event to the next. Late, a step comes before events."""
-        require(len(first[0]) == (observer.observations if observer.sees_first else 1), "a graph is of another size")
-        require(len(following) == self.arena.record.horizon, "a rule's graph does not have one table for each step")
-        tables = [first, *following]
-        strings = not observer.untimed or (holds_strings(observer, tables) and not self.looks_back)
-        require(strings, "a rule of an observer without a clock needs one")
-        return [[[0]], *tables] if self.arena.late else tables
-
-    def read_costs(self, own, arrays):
+    def read_costs(self, own, arrays, kind):
         """By time the costs of (node, value); of a path those of (node there, next code, code), the last with code 0."""
-        end, costs = self.arena.horizon, {}
-        if not self.looks_back:
-            names = [f"each.{time}" for time in range(end + 1)] if self.arena.kind == "each" else ["costs"]
-            tables = [arrays[own + name] for name in names]
-            return {end + 1 - len(names) + time: cells(table) for time, table in enumerate(tables)}
-        for time in range(end + 1):
-            keys, bits = [*map(tuple, arrays[f"{own}path_keys.{time}"])], arrays[f"{own}path_costs.{time}"]
-            require(len({*keys}) == len(keys), "a rule for paths has a key twice")
-            costs[time] = dict(zip(keys, bits, strict=True))
-        return costs
+        times = range(self.horizon + 1)
+        if kind != "path":
+            names = {t: f"each.{t}" for t in times} if kind == "each" else {self.horizon: "costs"}
+            rows = {t: enumerate(arrays[own + name]) for t, name in names.items()}
+            return {t: {(node, z): bits for node, row in rows[t] for z, bits in enumerate(row)} for t in rows}
+        keys = [list(map(tuple, arrays[f"{own}path_keys.{time}"])) for time in times]
+        require(all(len({*one}) == len(one) for one in keys), "a rule for paths has a key twice")
+        return {time: dict(zip(keys[time], arrays[f"{own}path_costs.{time}"], strict=True)) for time in times}
 
     def after(self, time, memory, x, y, events):
         nodes = tuple([
             table[time][memory[n] if time else 0][events[place]]
-            for n, (table, place) in enumerate(zip(self.tables, self.places, strict=True))
+            for n, (table, place) in enumerate(zip(self.tables, self.hears, strict=True))
         ])  # fmt: skip
         require(min(nodes) >= 0, "a rule's graph ends before the horizon does")
         return nodes
 
-    def cost(self, time, memory, x, z):
-        places = range(len(self.costs)) if time == self.arena.horizon or not self.looks_back else ()
-        back = (0,) * self.looks_back
-        return sum(self.paid(time, n, (memory[n], *back, z[n])) for n in places if time in self.costs[n])
-
-    def cost_of_move(self, time, memory, x, y):
-        return self.paid(time - 1, 0, (memory[0], self.arena.code(y), self.arena.code(x))) if self.looks_back else 0
-
-    def paid(self, time, n, key):
-        require(key in self.costs[n][time], "a rule excludes something that a policy can reach")
-        return self.costs[n][time][key]
-
-
-def cells(table):
-    return {(node, z): bits for node, row in enumerate(table) for z, bits in enumerate(row)}
+    def cost(self, time, before, key):
+        asked = [(self.costs[n], time, (key.memory[n], z)) for n, z in enumerate(key.z) if time in self.costs[n]]
+        if self.path:  # that of the code before; at the end also of the last
+            (costs,), (node,) = self.costs, key.memory
+            asked = [(costs, time - 1, (node, *key.z, *before))] if time else []
+            asked += [(costs, time, (node, 0, *key.z))] if time == self.horizon else []
+        require(all(one in costs[at] for costs, at, one in asked), "a rule excludes something that a policy can reach")
+        return sum(costs[at][one] for costs, at, one in asked)
 
 
 def priced(costs, factor):
@@ -726,119 +630,208 @@ def holds_strings(observer, tables):
     return len({*layer.values()}) == len(layer)
 
 
-class Walk:
-    """The keys (memory, x, z) that are reached in an arena. A decision is (share, action, moves), the share None if any
-    action may be taken; a move is (chance, departure), and a departure leads to keys by what is seen on arriving."""
+# Moves
 
-    def __init__(self, arena, agent):
-        self.arena, self.agent = arena, agent
-        self.decides, self.back = hasattr(agent, "choices"), agent.looks_back or arena.late
-        self.place, self.size = arena.place[arena.secrets[0].number] if arena.secrets else 0, 0
-        # A memory that is drawn does not follow from path and events.
-        self.tells = arena.tells and agent.draws == 1
+
+class Key:
+    """What is reached: what the follower remembers, the hidden state, and the values of secrets. A walk has each once."""
+
+    __slots__ = ("memory", "x", "z")
+
+    def __init__(self, memory, x, z):
+        self.memory, self.x, self.z = memory, x, z
+
+
+class Walk:
+    """The keys that are reached, with the values of the secrets of the channels `asked`. What observers receive is a tuple of
+    events, one of each, 0 where nobody counts it; given the hidden state they are independent. Late, an observation is
+    received one step later, and a last step follows the end.
+
+    A decision is (share, action, moves), of which any may be taken if the follower decides nothing; a move is (chance,
+    departure), and a departure leads to keys by what is seen on arriving."""
+
+    def __init__(self, record, asked=(), follower=None, late=0):
+        self.record, self.follower, self.late, self.horizon = record, follower or Nobody(), late, record.horizon + late
+        self.secrets = [record.channels[n] for n in asked]
+        self.own, self.place = (self.secrets[0], self.secrets[0].receives) if asked else (None, 0)
+        self.kind = self.own.kind if asked else ""
+        self.sources = {*self.follower.hears, *(one.receives for one in self.secrets)}
+        watched = [record.observers[one] for one in self.sources]
+        self.settling = {one.time for one in self.secrets if one.kind == "once"}
+        self.varies, self.by_choice = any(one.varies for one in watched), any(one.by_choice for one in watched)
+        self.most = max((one.most for one in self.secrets), default=0)
+        self.untimed = any(record.observers[one.receives].untimed for one in self.secrets)
+        self.check_together()
+        self.key, self.shown, self.size = cache(Key), cache(self.shown_of), 0
         self.moves, self.coming, self.decided = cache(self.moves_of), cache(self.coming_of), cache(self.decisions_of)
+        begun = ((x, mass, *one) for x, mass in record.starts for one in self.seen(0, x, x, 0))
+        self.starts = [(x, events, mass * part >> BITS) for x, mass, events, part in begun]
+        # A memory that is drawn does not follow from path and events.
+        self.decides, self.tells = self.follower.decides, self.tells_state and self.follower.draws == 1
+        self.grows = self.kind == "path" and self.decides and not self.tells
+        if asked:
+            self.shows = self.own.situation if self.tells_state and not self.grows else self.own.value
+
+    def check_together(self):
+        """Whether a bound is known for these channels."""
+        kinds, watching = {one.kind for one in self.secrets}, {one.receives for one in self.secrets}
+        for one in self.secrets:
+            require(not one.refused, f"{one.name}: {one.refused}")
+        require(kinds <= {"once"} or len(self.secrets) == 1, "several channels, and one whose secret is not one value")
+        require(len(watching) < 2 or not self.untimed, "several observers, of which one has no clock")
+        require(self.kind != "each" or not self.untimed, "values at every time, and an observer without a clock")
+        if self.late:
+            observer = self.record.observers[self.place]
+            plain = [one.number for one in self.secrets] == [0] and kinds == {"once"} and len({*observer.at}) == 1
+            plain = plain and not observer.by_choice and observer.at[0] >= 0
+            require(plain, "a bound with a delay is not about such a problem")
+
+    def shown_of(self, time, state, action):
+        """What the observers receive of a state: pairs (events, probability)."""
+        watched = [(n in self.sources, one) for n, one in enumerate(self.record.observers)]
+        rows = product(*(one.row(time, state, action) if counts else [(0, ONE)] for counts, one in watched))
+        parts = [tuple(zip(*row, strict=True)) for row in rows]
+        return [(events, reduce(lambda a, b: a * b >> BITS, part, ONE)) for events, part in parts]
+
+    def seen(self, time, x, y, action):
+        """What is received at a time, after a move from x to y: of the state y; late, of the state x."""
+        if self.late and not time:
+            return [((0,) * len(self.record.observers), ONE)]
+        time, state = time - self.late, self.record.state[x if self.late else y]
+        return self.shown(time if self.varies or not time else 1, state, action if self.by_choice else 0)
+
+    @cached_property
+    def tells_state(self):
+        """Whether path and events tell the first x, and every next one where x is known, of those that are reached."""
+        if self.kind != "path" or len(self.sources) > 1:
+            return False
+        known, layers, path = {}, [{x for x, _, _ in self.starts}], self.own.value
+        moves = cache(lambda x: {(action, y) for action, row in self.record.moves(x).items() for y, _ in row})
+        for _ in range(self.horizon):
+            layers.append({y for x in layers[-1] for _, y in moves(x)})
+        every = set().union(*layers)
+        steps = [(None, x, event) for x, event, _ in self.starts]
+        for time in range(1, self.horizon + 1 if self.varies else min(2, self.horizon + 1)):
+            before, after = (layers[time - 1], layers[time]) if self.varies else (every, every)
+            reached = ((x, action, y) for x in before for action, y in moves(x) if y in after)
+            steps += [((time, x), y, event) for x, action, y in reached for event, _ in self.seen(time, x, y, action)]
+        return all(known.setdefault((x, event, path[y]), y) == y for x, y, event in steps)
+
+    def follow(self, time, x, z):
+        """The values of the secrets, 0 before their times; of a path what a rule for it tells apart: the situation where path
+        and events tell it, else what the path shows, and of that under a policy all."""
+        if self.kind in ("path", "each"):
+            return (*z, self.shows[x]) if self.grows else (self.shows[x],)
+        if time and time not in self.settling:
+            return z
+        old = z or (0,) * len(self.secrets)
+        values = tuple(one.value[x] if time == one.time else z for one, z in zip(self.secrets, old, strict=True))
+        require(min(values, default=0) >= 0, "a secret has no value in a state that can occur")
+        return values
 
     def begin(self):
-        """Every start: (key, event, probability)."""
-        for x, event, chance in self.arena.starts:
-            yield (self.agent.after(0, (), None, x, event), x, self.follow(0, x, ())), event, chance
+        """Every start: (key, events, probability)."""
+        for x, events, chance in self.starts:
+            yield self.key(self.follower.after(0, (), None, x, events), x, self.follow(0, x, ())), events, chance
 
     def begun(self):
         """The weights of the keys at the start, by the event of the observer that counts."""
         weights = defaultdict(lambda: defaultdict(int))
-        for key, event, chance in self.begin():
-            weights[event[self.place]][key] += chance
+        for key, events, chance in self.begin():
+            weights[events[self.place]][key] += chance
         return weights
-
-    def follow(self, time, x, z):
-        """The values of the secrets; of a path that events do not tell, under a policy, all that it has shown."""
-        arena = self.arena
-        if arena.kind == "each":
-            return (arena.secrets[0].value[x],)
-        if arena.kind == "path":
-            return (arena.code(x),) if self.tells or not self.decides else (*z, arena.secrets[0].value[x])
-        return arena.settled(time, x, z)
 
     def at(self, time):
         """A time, or what stands for all times at which a policy moves alike."""
-        return time if self.agent.timed or self.arena.varies or time + 1 in self.arena.settling else ALWAYS
+        return time if self.follower.timed or self.varies or time + 1 in self.settling else ALWAYS
 
     def decisions(self, time, key):
         """The decisions in a key: [(share, action, [(chance, departure)])]."""
         return self.decided(self.at(time), key) if self.decides else self.decisions_of(time, key)
 
     def decisions_of(self, time, key):
-        memory, x, z = key
-        left, moves, shown = x if self.back else None, dict(self.arena.actions(time, x)), self.arena.by_choice
-        taken = [((action, 0), None) for action in moves]
-        if self.decides:
-            taken = self.agent.choices(time, memory, x)
-            require({action for (action, _), _ in taken} <= {*moves}, "policy: an action is not available")
-        return [(share, action, [(chance, (memory, left, y, z, action * shown, node)) for y, chance in moves[action]])
+        left, shown, x = key.x if self.follower.looks_back or self.late else None, self.by_choice, key.x
+        moves = {0: [(x, ONE)]} if self.late and time >= self.record.horizon else self.record.moves(x)
+        taken = self.follower.choices(time, key.memory, x) if self.decides else [((a, 0), ONE) for a in moves]
+        require({action for (action, _), _ in taken} <= {*moves}, "policy: an action is not available")
+        return [(share, action, [(chance, (key.memory, left, y, key.z, action * shown, node)) for y, chance in moves[action]])
                 for (action, node), share in taken]  # fmt: skip
 
     def arrivals(self, time, departure):
-        """What a departure leads to at a time: [(key, event, probability)]."""
+        """What a departure leads to at a time: [(key, events, probability)]."""
         memory, x, y, z, action, node = departure
         value = self.follow(time, y, z)
-        for event, part in self.arena.seen(time, x, y, action):
-            there = self.agent.after(time, memory, x, y, event)
-            yield ((there + node if node else there), y, value), event, part
+        for events, part in self.seen(time, x, y, action):
+            there = self.follower.after(time, memory, x, y, events)
+            yield self.key(there + node if node else there, y, value), events, part
 
-    def step(self, time, key):
-        """All that a decision of a policy leads to, by the event of the observer that counts: {event: {key: chance}}. Where
-        any action may be taken, it is the first."""
-        return self.moves(self.at(time), key)
+    def step(self, time, key, action=None):
+        """All that a decision of a policy, or an action, leads to, by the event of the observer that counts: {event: [(key,
+        chance)]}."""
+        return self.moves(self.at(time), key, action)
 
-    def moves_of(self, time, key):
-        chances, together = defaultdict(int), defaultdict(lambda: defaultdict(int))
-        for share, _, moves in self.decisions(time, key) if self.decides else self.decisions(time, key)[:1]:
-            for chance, departure in moves:
-                chances[departure] += (ONE if share is None else share) * chance >> BITS
+    def moves_of(self, time, key, action):
+        chances, weights = defaultdict(int), defaultdict(lambda: defaultdict(int))
+        for share, taken, moves in self.decisions(time, key):
+            for chance, departure in moves if action in (None, taken) else ():
+                chances[departure] += share * chance >> BITS
         for departure, chance in chances.items():
-            for there, event, part in self.arrivals(time + 1, departure):
-                together[event[self.place]][there] += chance * part >> BITS
-        self.size += sum(map(len, together.values()))
-        limited(self.size // 4, "a policy has too many moves")
-        return {event: dict(ways) for event, ways in together.items()}
+            for there, events, part in self.arrivals(time + 1, departure):
+                weights[events[self.place]][there] += chance * part >> BITS
+        self.size += sum(map(len, weights.values()))
+        require(self.size <= 2 * MOST_ENTRIES, f"a policy has too many moves {FOR_THIS}", NotChecked)
+        return {event: list(ways.items()) for event, ways in weights.items()}
 
     def layers(self, steps):
         """The keys that are reached after 0, 1, … steps."""
-        layers = [{key for key, _, _ in self.begin()}]
+        layers = [dict.fromkeys(key for key, _, _ in self.begin())]
         for time in range(steps):
             left = {one for key in layers[-1] for _, _, moves in self.decisions(time, key) for _, one in moves}
-            layers.append({key for one in left for key, _, _ in self.arrivals(time + 1, one)})
-            limited(len(layers[-1]), "a pass has too many situations")
+            layers.append(dict.fromkeys(key for one in left for key, _, _ in self.arrivals(time + 1, one)))
+            require(sum(map(len, layers)) <= MOST_ENTRIES, f"a pass has too many situations {FOR_THIS}", NotChecked)
         return layers
 
     def counted(self, time, histories):
-        """The bits that count at a time, of some histories: of what is secret in each, weighted by all of them."""
-        own = self.arena.secrets[0]
-        weight = own.weights[time] if own.weights else float(time == self.arena.horizon)
-        return weight * entropy(self.joint(time, history).values() for history in histories) if weight else 0.0
+        """The bits that are secret at a time after some histories, weighted by these."""
+        ahead, rows = min(self.own.ahead, self.horizon - time), []
+        for history in histories if self.own.weights[time] else ():
+            values = defaultdict(int)
+            for key, mass in history.items():
+                if ahead:
+                    for value, part in enumerate(self.coming(time, key, ahead)):
+                        values[value] += mass * part >> BITS
+                else:
+                    values[key if self.tells else key.z] += mass
+            rows.append(values.values())
+        return self.own.weights[time] * entropy(rows)
 
-    def joint(self, time, history):
-        """The weights of what is secret at a time."""
-        values = defaultdict(int)
-        for key, mass in history.items():
-            for value, part in self.secret(time, key):
-                values[value] += mass * part >> BITS
-        return values
-
-    def secret(self, time, key):
-        """What counts as secret at a time: [(value, probability)]."""
-        if self.tells:
-            return [(key, ONE)]
-        ahead = min(self.arena.secrets[0].ahead, self.arena.horizon - time)
-        return list(enumerate(self.coming(time, key, ahead))) if ahead else [(key[2], ONE)]
+    def now(self, time, history):
+        """What counts at a time of the whole horizon after one history."""
+        return self.counted(time, [history]) if self.kind == "each" or time >= self.horizon else 0.0
 
     def coming_of(self, time, key, steps):
         """The probabilities that value 1 does not come and that it comes, within so many steps."""
-        if key[2] == (1,) or not steps:
-            return [ONE * (key[2] != (1,)), ONE * (key[2] == (1,))]
-        ways = [way for ways in self.step(time, key).values() for way in ways.items()]
+        if key.z == (1,) or not steps:
+            return [ONE * (key.z != (1,)), ONE * (key.z == (1,))]
+        action = None if self.decides else min(self.record.moves(key.x))  # which are all alike
+        ways = [way for ways in self.step(time, key, action).values() for way in ways]
         rows = [(chance, self.coming(time + 1, there, steps - 1)) for there, chance in ways]
         return [sum(chance * row[value] >> BITS for chance, row in rows) for value in (0, 1)]
+
+    def longer(self, time, history, event=None, action=None):
+        """What a history leads to by one event, or each: (event, {key: [weights, by what it is reached from]})."""
+        moves, at = self.moves, self.at(time)
+        ways = [(mass, moves(at, key, action)) for key, mass in history.items()]
+        for one in set().union(*(step for _, step in ways)) if event is None else (event,):
+            sources = defaultdict(list)
+            for mass, step in ways:
+                for there, chance in step.get(one, ()):
+                    sources[there].append(mass * chance >> BITS)
+            yield one, sources
+
+
+def summed(sources):
+    return {key: sum(parts) for key, parts in sources.items()}
 
 
 # What is paid
@@ -870,23 +863,22 @@ def payments(parts, steps, after=None):
 def most_paid(walk, pays, steps, pooled=False):
     """The most that is paid, with what the follower of the walk costs, in whole numbers of 2^-160 that are rounded up:
     under the policy of the walk, or under any. If `pooled`, the first action in a state is one for all models."""
-    agent, late, layers = walk.agent, walk.arena.late, walk.layers(steps)
-    values = {key: agent.cost(steps, *key) + (0 if late else pays(steps, key[1], 0)) for key in layers[-1]}
+    cost, layers = walk.follower.cost, walk.layers(steps)
+    values = {key: 0 if walk.late else pays(steps, key.x, 0) for key in layers[-1]}
     for time in range(steps - 1, -1, -1):
 
         @cache
         def worth(departure, time=time, values=values):
-            _, x, y, *_ = departure
-            parts = walk.arrivals(time + 1, departure)
-            return above([(part, values[key] + agent.cost_of_move(time + 1, key[0], x, y)) for key, _, part in parts])
+            parts, z = walk.arrivals(time + 1, departure), departure[3]
+            return above([(part, values[key] + cost(time + 1, z, key)) for key, _, part in parts])
 
-        scores = {key: [(share, action, pays(time, key[1], action) + above([(part, worth(one)) for part, one in moves]))
+        scores = {key: [(share, action, pays(time, key.x, action) + above([(part, worth(one)) for part, one in moves]))
                         for share, action, moves in walk.decisions(time, key)] for key in layers[time]}  # fmt: skip
         if pooled and not time:
             return first_together(walk, scores)
-        values = {key: agent.cost(time, *key) + (above([(share, score) for share, _, score in own]) if walk.decides
-                  else max(score for _, _, score in own)) for key, own in scores.items()}  # fmt: skip
-    return above([(mass, values[key]) for key, _, mass in walk.begin()])
+        values = {key: above([(share, score) for share, _, score in own]) if walk.decides
+                  else max(score for _, _, score in own) for key, own in scores.items()}  # fmt: skip
+    return above([(mass, values[key] + cost(0, (), key)) for key, _, mass in walk.begin()])
 
 
 def first_together(walk, scores):
@@ -894,28 +886,14 @@ def first_together(walk, scores):
     sums = defaultdict(lambda: defaultdict(int))
     for key, _, mass in walk.begin():
         for _, action, score in scores[key]:
-            sums[walk.arena.record.state[key[1]]][action] += mass * score
+            sums[walk.record.state[key.x]][action] += mass * score
     return sum(max(own.values()) for own in sums.values()) >> BITS
 
 
-def earned(record, policy, quantity, values):
-    """Bounds on a quantity under a policy. Over an infinite horizon one that acts alike at all times is followed until
-    the rest is small; for another one `values` are what an optimal continuation earns."""
-    hears, steps, after = policy.hears(record), record.horizon, None
-    arena = Arena(record, (), hears)
-    walk = Walk(arena, policy.agent(arena))
-    if quantity.endless and not policy.timed:
-        rest = quantity.largest / (1 - quantity.discount)
-        while quantity.discount**steps * rest > quantity.unit / 10**14:
-            steps += 1
-            require(steps <= MOST_STEPS, "the discount is too close to one", NotChecked)
-        after = [[rest] * record.size] * 2
-    elif quantity.endless:
-        require(record.knows_model, "policy: after the horizon its agent cannot know the model")
-        low, high = continuation(record, values, 1)
-        after = [high, [-one for one in low]]
-    pays = (payments([(sign / quantity.unit, quantity)], steps, after) for sign in (1, -1))
-    most, least = (most_paid(walk, one, steps) * quantity.unit / ONE for one in pays)
+def ends_of(walk, quantity, steps, after=None, pooled=False):
+    """The least and the most of a quantity under the policy of a walk, or any."""
+    pays = [payments([(sign / quantity.unit, quantity)], steps, after) for sign in (-1, 1)]
+    least, most = (most_paid(walk, one, steps, pooled) * quantity.unit / ONE for one in pays)
     return -least, most
 
 
@@ -926,12 +904,29 @@ def continuation(record, values, sign):
     require(len(values) == 2 and len(values[0]) == len(values[1]) == record.size, "values: of another size")
     exact = [Fraction(one) for one in values[0 if sign > 0 else 1]]
     for x, claimed in enumerate(exact):
-        later = {a: sum(chance * exact[y] for y, chance in record.moves(x, a)) / ONE for a in record.available(x)}
+        later = {a: sum(chance * exact[y] for y, chance in moves) / ONE for a, moves in record.moves(x).items()}
         worths = [sign * Fraction(quantity.rewards[x][a]) + quantity.discount * worth for a, worth in later.items()]
         worst = max(worst, abs(max(worths) - claimed))
     reach = (max(map(abs, exact)) + quantity.largest) * (record.states + 4)
     error = (worst + reach / (1 << 150)) / (1 - quantity.discount)
     return [one - error for one in exact], [one + error for one in exact]
+
+
+def earned(record, policy, quantity, values):
+    """Bounds on a quantity under a policy. Over an infinite horizon one that acts alike at all times is followed until
+    the rest is small; for another one `values` are what an optimal continuation earns."""
+    steps, after = record.horizon, None
+    if quantity.endless and not policy.timed:
+        rest = quantity.largest / (1 - quantity.discount)
+        while quantity.discount**steps * rest > quantity.unit / 10**14:
+            steps += 1
+            require(steps <= MOST_STEPS, "the discount is too close to one", NotChecked)
+        after = [[rest] * record.size] * 2
+    elif quantity.endless:
+        require(record.knows_model, "policy: after the horizon its agent cannot know the model")
+        low, high = continuation(record, values, 1)
+        after = [high, [-one for one in low]]
+    return ends_of(Walk(record, (), policy), quantity, steps, after)
 
 
 def check_value(record, policy, claim, quantity, values):
@@ -954,21 +949,18 @@ def check_value(record, policy, claim, quantity, values):
 def check_percentage(record, quantity, claimed, values):
     """A percentage is a share of what policies can reach, within 1e-9 of it and the rounding of floats. If the agent
     does not know which model runs, the first action in a state is one for all of them."""
-    share, ends, error, allowed, after = Fraction(quantity.bound.removesuffix("%")) / 100, [], 0, 0, []
+    share, error, allowed, after = Fraction(quantity.bound.removesuffix("%")) / 100, 0, 0, []
     require(0 <= share <= 1, f"{quantity.name}: its bound is no percentage")
     pooled = quantity.is_return and not record.knows_model
-    steps = int(pooled) if quantity.endless else record.horizon
     if quantity.endless:
         ranges = [continuation(record, values, sign) for sign in (1, -1)]
         error, after = max(high[0] - low[0] for low, high in ranges), [high for _, high in ranges]
         allowed = quantity.largest * (record.states + 64) / (1 - quantity.discount) ** 2 / (1 << 44)
-    for sign in (1, -1):
-        pays = payments([(sign / quantity.unit, quantity)], steps, after)
-        ends.append(sign * most_paid(Walk(Arena(record), Nobody()), pays, steps, pooled) * quantity.unit / ONE)
-    same = abs(ends[0] - ends[1]) / 10**9
+    least, most = ends_of(Walk(record), quantity, int(pooled) if quantity.endless else record.horizon, after, pooled)
+    same = (most - least) / 10**9
     require(error <= allowed + same, "values: they are not those of the best and the worst policies")
     rounding = (record.horizon + 2) * quantity.most / (1 << 40) + same + error
-    found = min(ends) + share * abs(ends[0] - ends[1])
+    found = least + share * (most - least)
     where = f"{quantity.name}: {quantity.bound} is {float(found)}, not {claimed}"
     require(abs(Fraction(claimed) - found) <= rounding, where)
 
@@ -979,28 +971,27 @@ def check_percentage(record, quantity, claimed, values):
 def check_upper(record, claim, bound, arrays, under):
     """The upper bound that rules of observers prove; channels that are not hidden keep their lower bounds. With a delay
     a decision is made before the event of its state."""
-    rules, upper, hidden = bound["rules"], Fraction(bound["upper"]), claim["hidden"]
+    rules, upper, hidden, late = bound["rules"], Fraction(bound["upper"]), claim["hidden"], bound["delay"]
     kept = {one["number"]: one["min"] for one in claim["channels"] if one["number"] not in hidden and one["min"]}
     channels = tuple(one["channel"] for one in rules)
     require(rules and len({*channels}) == len(channels), "a rule is missing, or there are two for a channel")
     require({*channels} <= {*hidden, *kept}, "a rule is for a channel that is neither hidden nor has a lower bound")
     limit = worth_of_bounds(bound["prices"], record, claim) + worth_of_channels(rules, hidden, kept)
-    arena = Arena(record, channels, channels, bound["delay"])
     factors = [Fraction(one["factor"]) for one in claim["quantities"]]
-    most = min(record.channels[n].most for n in hidden)
-    if any(one.ahead for one in arena.secrets):
+    if any(record.channels[n].ahead for n in channels):
+        most = Walk(record, channels).most
         alone = not (limit or any(bound["prices"]) or any(factors))
-        require(upper >= arena.most and alone, "no rule is known for values that lie ahead")
-        return arena.most
+        require(upper >= most and alone, "no rule is known for values that lie ahead")
+        return most
     parts = zip(bound["prices"], factors, record.quantities, strict=True)
     priced = [(Fraction(price) * one.sign + factor, one) for price, factor, one in parts]
     after = None
     if record.endless:  # what takes the return away gains most from the continuation that is worst for it
         after = [continuation(record, arrays.get("values", []), sign)[1] for sign in (1, -1)]
-    walk = Walk(arena, Guesses(arena, rules, arrays, under))
-    found = Fraction(most_paid(walk, payments(priced, record.horizon, after), arena.horizon), ONE) - limit
-    found = found if any(factors) else min(found, most)
-    require(found <= upper, f"an upper bound of {bound['upper']} with delay {bound['delay']}: {float(found)} is found")
+    walk = Walk(record, channels, Guesses(record, rules, arrays, under, late), late)
+    found = Fraction(most_paid(walk, payments(priced, record.horizon, after), walk.horizon), ONE) - limit
+    found = found if any(factors) else min(found, *(record.channels[n].most for n in hidden))
+    require(found <= upper, f"an upper bound of {bound['upper']} with delay {late}: {float(found)} is found")
     return found
 
 
@@ -1026,39 +1017,137 @@ def worth_of_channels(rules, hidden, kept):
 # What the policy hides
 
 
-def hidden_bits(walk):
-    """Bounds on what the policy hides from the observer of the first channel, by its histories, from weights that are
-    rounded down. Of a path that tells every W = (memory, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); with a
-    value at every time, Σ_t w_t H(Z_t | h_t). If less than ℓ = 2^-100 is lost, it lowers the sum by at most
-    h(ℓ) + ℓ log2|Z|; logarithms and sums of floats have relative errors below 2^-50."""
-    arena, layer, found = walk.arena, list(walk.begun().values()), []
-    for time in range(arena.horizon + 1):
-        found.append(walk.counted(time, layer))
-        if time < arena.horizon:
-            layer, arrived = longer(walk, layer, time)
-            found += [entropy(arrived)] if walk.tells else []
-            limited(sum(map(len, layer)), "the policy has too many histories")
-    lost = ONE - sum(sum(history.values()) for history in layer)
-    require(lost < ONE >> 100, "the policy has histories that are too improbable", NotChecked)
-    bits, error = math.fsum(found), (math.fsum(found) + len(found) + 1) * 2.0**-49
-    return max(0, Fraction(bits - error)), arena.most if arena.untimed else min(Fraction(bits + error), arena.most)
+class Histories:
+    """The histories of a policy in windows of times, as the certificate says: H(Z|Y) is bounded from below by an observer that
+    is told memory and x at both ends of a window, from above by one that forgets at its begin and stops looking at its end. A
+    secret with a value at every time has a window before each.
+
+    Of a path that tells every W = (memory, x) the bits are H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1})."""
+
+    def __init__(self, walk, told, goal):
+        self.walk, self.opaque, self.least, self.moves = walk, goal == "opaque", max(1, int(told["prune"] * ONE)), 0
+        (self.left, self.right), self.each, horizon = told["window"], walk.kind == "each", walk.horizon
+        time = walk.own.time if walk.kind == "once" else horizon
+        require(-1 <= self.left <= time <= self.right, f"{walk.own.name}: its window is not around the secret")
+        self.ends, self.merges = self.right <= horizon and not self.each, told["merge"] > 0
+
+    def windows(self):
+        """When each begins, -1 if it is not cut there, when it ends, and the times that count."""
+        if not self.each:
+            end = min(self.right, self.walk.horizon)
+            return [(self.left, end, (end,))]
+        first = self.left if self.left >= 0 else self.walk.horizon
+        more = range(first + 1, self.walk.horizon + 1)
+        return [(-1, first, range(first + 1)), *((end - first, end, (end,)) for end in more)]
+
+    def bounds(self, most):
+        """Bounds on the bits that are hidden, from about so many histories that are kept apart at a time. Logarithms and sums
+        of floats have relative errors below 2^-50."""
+        walk, least, highest, law, now = self.walk, 0.0, 0.0, together(self.walk.begun().values()), 0
+        largest = max(1.0, *walk.own.weights)
+        for begin, end, times in self.windows():
+            for time in range(now, begin):
+                law = together(summed(sources) for _, sources in walk.longer(time, law))
+            now, layer = max(begin, now), list(walk.begun().values())
+            if begin >= 0:
+                layer = [{key: mass} for key, mass in law.items()] if self.opaque else [law]
+            bits, charged, lost = self.follow(max(begin, 0), layer, end, times, most)
+            error, cut = (bits + charged + 2 * (end + 2) * largest) * 2.0**-49, begin >= 0 or self.ends
+            least += bits - charged - error if self.opaque or not cut else 0.0
+            highest += bits + error if not cut or not (self.opaque or walk.kind == "path") else math.inf
+            if lost:  # whether it is left out is one more unknown, of at most ℓ (2 − log2 ℓ) bits
+                weight = sum(walk.own.weights[time] for time in times)
+                highest += 1.01 * lost * (weight * (2 - math.log2(lost)) + float(walk.most)) if lost < 0.3 else math.inf
+        return max(0.0, least), walk.most if walk.untimed else min(highest, walk.most)
+
+    def follow(self, time, layer, end, times, most):
+        """The bits that count in a window, the bits that merging may have cost, and the probability that was left out."""
+        walk, waiting, bits, charged, kept, finest = self.walk, [(time, layer)], [], [], 0, 28
+        while waiting:
+            time, layer = waiting.pop()
+            if not self.merges and len(layer) > 1 and sum(map(len, layer)) > MOST_AT_ONCE:
+                waiting += [(time, layer[::2]), (time, layer[1::2])]
+                continue
+            if time == end and self.ends and self.opaque:
+                layer = self.told(end, layer)
+            if time in times:
+                bits.append(walk.counted(time, layer))
+            if time == end:
+                kept += sum(sum(history.values()) for history in layer)
+                continue
+            layer, sources = self.longer(time, layer)
+            bits += [entropy(sources)] if walk.tells else []
+            if time + 1 < end:
+                layer, cost, finest = merged(layer, most if self.merges else math.inf, finest)
+                charged.append(cost * sum(walk.own.weights[later] for later in times if later > time))
+            waiting.append((time + 1, layer))
+        return math.fsum(bits), math.fsum(charged), (ONE - kept) / ONE
+
+    def longer(self, time, layer):
+        """The histories after a step; and, of a path that tells everything, the weights of what each key is reached from."""
+        after, sources = [], []
+        for history in layer:
+            for _, reached in self.walk.longer(time, history):
+                self.moves += sum(map(len, reached.values()))
+                weights = {key: mass for key, parts in reached.items() if (mass := sum(parts)) >= self.least}
+                after += [weights] if weights else []
+                sources += reached.values() if self.walk.tells else ()
+            require(self.moves <= MOST_MOVES, TOO_MANY, NotChecked)
+        return after, sources
+
+    def told(self, end, layer):
+        """The histories of an observer that is told memory and x."""
+        after = []
+        for history in layer:
+            parts = defaultdict(dict)
+            for key, mass in history.items():
+                parts[self.walk.follower.told(end, key.memory), key.x][key] = mass
+            after += parts.values()
+        return after
 
 
-def longer(walk, layer, time):
-    """The histories after a step, each with the weights of its keys; and, of a path that tells everything, the weights
-    of what each key was reached from."""
-    after, arrived = [], []
+def merged(layer, most, finest):
+    """Histories with those of nearly the same belief as one, at most so many, and the bits that this may cost, rounded up: what
+    the observer would know more if it told them apart, Σ P(h) KL(belief of h ‖ belief of all that are one). Roots of
+    probabilities are rounded, those of rare histories more coarsely; third, how finely to round the next time."""
+    shapes, after, terms = [], [], []
     for history in layer:
-        weights, sources = defaultdict(lambda: defaultdict(int)), defaultdict(list)
-        for key, mass in history.items():
-            for event, ways in walk.step(time, key).items():
-                for there, chance in ways.items():
-                    weights[event][there] += (part := mass * chance >> BITS)
-                    if walk.tells:
-                        sources[event, there].append(part)
-        after += weights.values()
-        arrived += sources.values()
-    return after, arrived
+        total = sum(history.values())
+        coarser = math.floor(0.3 * (total.bit_length() - BITS))
+        shapes.append((history, coarser, [(key, math.sqrt(mass / total)) for key, mass in history.items()]))
+    for fineness in (EXACTLY, *range(finest, -EXACTLY, -1)):
+        clusters = defaultdict(list)
+        for history, coarser, roots in shapes:
+            scale = 2.0 ** (fineness / 2 + (coarser if fineness < EXACTLY else 0))
+            clusters[frozenset([(key, near) for key, root in roots if (near := round(root * scale))])].append(history)
+        if len(clusters) <= most:
+            break
+    for cluster in clusters.values():
+        after.append(together(cluster) if len(cluster) > 1 else cluster[0])
+        total = sum(after[-1].values())
+        for history in cluster if len(cluster) > 1 else ():
+            own = sum(history.values())
+            terms += [mass / ONE * math.log2(mass * total / (own * after[-1][key])) for key, mass in history.items()]
+    cost = math.fsum(terms) + 2.0**-50 * (1 + math.fsum(map(abs, terms))) if terms else 0.0
+    return after, cost, min(finest, fineness + 3)
+
+
+def check_channel(record, policy, told, goal, draws):
+    """What the policy hides in a channel; returns the lower bound that is found, and what was drawn."""
+    name, lower, upper, least, most = told["name"], told["lower"], told["upper"], 0.0, max(16, told["merge"] // 8)
+    walk = Walk(record, (told["number"],), policy)
+    if lower > 0 or upper < walk.most:
+        histories = Histories(walk, told, goal)
+        while True:
+            least, highest = histories.bounds(most)
+            words = f"{name}: {lower} … {upper} is claimed, {least} … {float(highest)} is found"
+            if lower <= least and highest <= upper:
+                break
+            require(least <= upper and lower <= highest and histories.merges, words)
+            # Other histories are merged than in the certificate: keep more of them apart, and rarer ones.
+            most, histories.least = 4 * most, max(1, histories.least // 16)
+            require(most <= min(64 * told["merge"], MOST_HISTORIES), f"{words}, {TOO_MANY}", NotChecked)
+    return least, [] if told["sampled"] is None else [check_drawn(walk, told, draws)]
 
 
 # Lower bounds over all policies of agents that see what the observer sees
@@ -1070,19 +1159,20 @@ class Witness:
     p of the witness `W(b) ≥ c W(p) + W(b − c p)`; and `W(b) ≥ Σ_x (m_x told(x) + H(z | x))`, since to be told x now and
     at all later times leaves less, and what follows says nothing more of a settled value."""
 
-    def __init__(self, arena, priced, told, arrays):
-        self.arena, self.secret, self.horizon, self.size = arena, arena.secrets[0], arena.horizon, arena.record.size
-        self.walk, self.shift, self.gains = Walk(arena, Nobody()), Fraction(0), payments(priced, self.horizon)
+    def __init__(self, record, priced, told, arrays):
+        self.walk, self.secret, self.horizon = Walk(record, (0,)), record.channels[0], record.horizon
+        self.size, self.actions, self.shift = record.size, record.actions, Fraction(0)
+        self.gains = payments(priced, self.horizon)
         self.pays = {time: self.paid(time) for time in range(self.horizon + 1)}
         self.points = [self.read(time, arrays, f"beliefs.{time}.") for time in range(told["times"])]
         if self.secret.ahead:
-            rows = [[row for _, row in arena.actions(0, x)] for x in range(self.size)]
-            free = all(len(row) == arena.record.actions and row.count(row[0]) == len(row) for row in rows)
+            rows = [[*record.moves(x).values()] for x in range(self.size)]
+            free = all(len(row) == self.actions and row.count(row[0]) == len(row) for row in rows)
             require(free, "beliefs: the secret lies ahead, and depends on actions that are not chosen yet")
 
     def paid(self, time):
         """What each action costs in each x, or x at the end, more than the least of all: that is added to `shift`."""
-        actions = range(self.arena.record.actions if time < self.horizon else 1)
+        actions = range(self.actions if time < self.horizon else 1)
         costs = {(x, action): -self.gains(time, x, action) for x in range(self.size) for action in actions}
         least = min(0, *costs.values())
         self.shift += Fraction(least, ONE)
@@ -1093,14 +1183,15 @@ class Witness:
         ends, places, weights, child = (arrays[own + name] for name in ("ends", "place", "weight", "child"))
         values = self.secret.values if self.is_settled(time) else 1
         require(len(ends) == len(child) + 1 and time < self.horizon, "beliefs: of another size")
+        require(all(0 <= place < self.size * values for place in places), "beliefs: of another size")
+        pairs = [divmod(place, values) for place in places]
+        keys = [self.walk.key((), x, self.walk.follow(time, x, (z,))) for x, z in pairs]
         points = []
         for low, high, after in zip(ends, ends[1:], child, strict=False):
             require(0 <= low <= high <= len(places) == len(weights), "beliefs: of another size")
-            inside = all(0 <= place < self.size * values for place in places[low:high])
-            keys = [((), x, self.walk.follow(time, x, (z,))) for x, z in map(divmod, places[low:high], [values] * high)]
-            belief = dict(zip(keys, (int(ONE * Fraction(weight)) for weight in weights[low:high]), strict=True))
-            inside = inside and min(belief.values(), default=1) > 0
-            require(inside and len(belief) == high - low, "beliefs: one of them is none")
+            masses = [int(ONE * Fraction(weight)) for weight in weights[low:high]]
+            belief = dict(zip(keys[low:high], masses, strict=True))
+            require(min(masses, default=1) > 0 and len(belief) == high - low, "beliefs: one of them is none")
             points.append((belief, after))
         return points
 
@@ -1109,22 +1200,16 @@ class Witness:
 
     def after(self, time, belief):
         """For each action that is available in all states of a belief: what its events lead to, by event."""
-        open_to_all = set(range(self.arena.record.actions))
-        found = defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
-        for key, mass in belief.items():
-            open_to_all &= {*self.arena.record.available(key[1])}
-            for _, action, moves in self.walk.decisions(time, key):
-                for chance, departure in moves:
-                    for there, (event,), part in self.walk.arrivals(time + 1, departure):
-                        found[action][event][there] += (mass * chance >> BITS) * part >> BITS
-        require(open_to_all, "beliefs: no action is available in all states of one")
-        return {action: found[action] for action in open_to_all}
+        actions = set.intersection(*({*self.walk.record.moves(key.x)} for key in belief), {*range(self.actions)})
+        require(actions, "beliefs: no action is available in all states of one")
+        longer = {action: self.walk.longer(time, belief, None, action) for action in actions}
+        return {action: {event: summed(one) for event, one in longer[action]} for action in actions}
 
     def left(self, time, belief):
         """What still counts if x is told."""
         rows = defaultdict(list)
-        for (_, x, _), mass in belief.items():
-            rows[x].append(mass)
+        for key, mass in belief.items():
+            rows[key.x].append(mass)
         later = entropy(rows.values()) if self.is_settled(time) and time < self.horizon else 0.0
         return math.fsum([later, *(sum(row) / ONE * self.told[time][x] for x, row in rows.items())])
 
@@ -1143,10 +1228,10 @@ class Witness:
         """The least of all actions; who is told x has no further beliefs."""
         scores = []
         for action, events in self.after(time, belief).items():
-            pays = [mass / ONE * self.pays[time][x, action] for (_, x, _), mass in belief.items()]
+            pays = [mass / ONE * self.pays[time][key.x, action] for key, mass in belief.items()]
             for event, one in events.items():
                 counts = child is not None or not self.is_settled(time)
-                pays.append(self.walk.counted(time + 1, [one]) if counts else 0.0)
+                pays.append(self.walk.now(time + 1, one) if counts else 0.0)
                 pays.append(self.left(time + 1, one) if child is None else self.worth(time + 1, one, child[event]))
             scores.append(math.fsum(pays))
         return min(scores)
@@ -1157,12 +1242,12 @@ class Witness:
         for time in range(self.horizon - 1, -1, -1):
             points = self.points[time] if time < len(self.points) else []
             self.values = [self.least(time, belief, child) for belief, child in points]
-            self.told[time] = [self.least(time, {((), x, (0,)): ONE}, None) for x in range(self.size)]
-        observer = self.arena.observers[0]
-        events = observer.observations if observer.sees_first else 1
-        require(len(first) == events, "beliefs: the first are not one for each event")
+            keys = (self.walk.key((), x, (0,)) for x in range(self.size))
+            self.told[time] = [self.least(time, {key: ONE}, None) for key in keys]
+        observer = self.walk.record.observers[self.secret.receives]
+        require(len(first) == observer.first, "beliefs: the first are not one for each event")
         starts = self.walk.begun().items()
-        found = [self.walk.counted(0, [one]) + self.worth(0, one, first[event]) for event, one in starts]
+        found = [self.walk.now(0, one) + self.worth(0, one, first[event]) for event, one in starts]
         return Fraction(math.fsum(found)) * (1 - (self.horizon + 4) * Fraction(1, 1 << 48)) + self.shift
 
 
@@ -1177,7 +1262,7 @@ def check_beliefs(record, claim, arrays):
     require(alike and claim["goal"] == "transparent", "beliefs: the agent does not see just what its observer sees")
     limit = worth_of_bounds(told["prices"], record, claim)
     priced = [(Fraction(price) * one.sign, one) for price, one in zip(told["prices"], record.quantities, strict=True)]
-    found = Witness(Arena(record, (0,), (0,)), priced, told, arrays).total(arrays["beliefs.first"]) + limit
+    found = Witness(record, priced, told, arrays).total(arrays["beliefs.first"]) + limit
     require(told["lower"] <= found, f"beliefs: at least {told['lower']} is claimed, and {float(found)} is found")
     require(told["lower"] <= claim["channels"][0]["upper"], "beliefs: more than the policy hides")
     return [f"no policy that sees what the observer sees hides less than {float(found):.9f} bits"]
@@ -1191,9 +1276,8 @@ class Draws:
 
     def __init__(self, confidence=1 - 1e-6, sequences=None, seed=None):
         require(0 < confidence < 1, "the confidence is not between 0 and 1", NotChecked)
-        require(
-            sequences is None or 1 < sequences <= MOST_SEQUENCES, "the sequences are too few or too many", NotChecked
-        )
+        few = sequences is None or 1 < sequences <= MOST_SEQUENCES
+        require(few, "the sequences are too few or too many", NotChecked)
         self.doubt, self.sequences, self.claims = 1 - confidence, sequences, 1
         self.source = random.SystemRandom() if seed is None else random.Random(seed)
 
@@ -1217,61 +1301,48 @@ class Draws:
             require(drawn < most, f"{words}, and {float(found[0])} … {float(found[1])} is found in {drawn:,} sequences")
 
 
-class Sampler:
-    """Runs of a policy, and the entropy that the sequence of each leaves, by a filter."""
+class Runs:
+    """Runs of a policy that are drawn."""
 
     def __init__(self, walk, source):
-        self.walk, self.source = walk, source
-        self.starts = [(event[walk.place], key, chance) for key, event, chance in walk.begin()]
-        self.begun, self.ways = walk.begun(), cache(self.ways_of)
+        self.walk, self.source, self.ways = walk, source, cache(self.ways_of)
+        self.starts = [(events[walk.place], key, chance) for key, events, chance in walk.begin()]
+        self.begun = {event: normal(weights) for event, weights in walk.begun().items()}
 
     def ways_of(self, time, key):
         """What a key leads to: pairs (event, key), and running sums to draw from."""
-        ways = [(event, *way) for event, ways in self.walk.step(time, key).items() for way in ways.items()]
+        ways = [(event, *way) for event, ways in self.walk.step(time, key).items() for way in ways]
         return [(event, there) for event, there, _ in ways], list(accumulate(chance / ONE for *_, chance in ways))
 
-    def run(self):
-        """The keys that are passed, and the observer's events."""
+    def draw(self):
+        """The events of the observer that counts, and the keys that are passed."""
         ((event, key, _),) = self.source.choices(self.starts, [chance for *_, chance in self.starts])
-        events, keys = [event], [key]
-        for time in range(self.walk.arena.horizon):
-            ways, ends = self.ways(self.walk.at(time), keys[-1])
-            ((event, key),) = self.source.choices(ways, cum_weights=ends)
-            events.append(event)
-            keys.append(key)
-        return events, keys
+        passed = [(event, key)]
+        for time in range(self.walk.horizon):
+            ways, ends = self.ways(self.walk.at(time), passed[-1][1])
+            passed += self.source.choices(ways, cum_weights=ends)
+        return zip(*passed, strict=True)
 
     def bits(self):
-        """The entropy of the secret after one sequence; of a path by that of each key given the next."""
-        events, _ = self.run()
-        belief, spent = normal(self.begun[events[0]]), defaultdict(float)
-        found = self.walk.counted(0, [belief])
-        for time, event in enumerate(events[1:], 1):
-            belief, spent = self.filtered(time - 1, belief, spent, event)
-            found += self.walk.counted(time, [belief])
-        return found + sum(mass / ONE * spent[key] for key, mass in belief.items())
-
-    def filtered(self, time, belief, spent, event):
-        """The belief after an event; of a path that tells everything also the entropy of what led to each key."""
-        after, sources = defaultdict(int), defaultdict(list)
-        for key, mass in belief.items():
-            for there, chance in self.walk.step(time, key).get(event, {}).items():
-                after[there] += (part := mass * chance >> BITS)
-                if self.walk.tells:
-                    sources[there].append((part / ONE, spent[key]))
-        costs = defaultdict(float)
-        for there, parts in sources.items():
-            total = sum(part for part, _ in parts)
-            costs[there] = sum(part / total * (cost - math.log2(part / total)) for part, cost in parts if part)
-        return normal(after), costs
+        """What counts after one sequence of events; of a path each part after the events up to its time."""
+        walk, ((first, *events), _) = self.walk, self.draw()
+        belief = self.begun[first]
+        found = walk.now(0, belief)
+        for time, event in enumerate(events):
+            ((_, sources),) = walk.longer(time, belief, event)
+            if walk.tells:
+                found += entropy(sources.values()) * ONE / sum(map(sum, sources.values()))
+            belief = normal(summed(sources))
+            found += walk.now(time + 1, belief)
+        return found
 
     def paid(self, pays):
         """What one run pays, by the mean of each decision."""
-        total, end, (_, keys) = 0, self.walk.arena.horizon, self.run()
+        total, end, (_, keys) = 0, self.walk.horizon, self.draw()
         for time, key in enumerate(keys[:-1]):
             decisions = self.walk.decisions(time, key)
-            total += sum(share * pays(time, key[1], action) for share, action, _ in decisions) / ONE
-        return (total + pays(end, keys[-1][1], 0)) / ONE
+            total += sum(share * pays(time, key.x, action) for share, action, _ in decisions) / ONE
+        return (total + pays(end, keys[-1].x, 0)) / ONE
 
 
 def normal(weights):
@@ -1282,22 +1353,22 @@ def normal(weights):
 
 def check_drawn(walk, channel, draws):
     """A statistical claim on the bits of a channel."""
-    told, arena = channel["sampled"], walk.arena
-    require(arena.kind != "path" or walk.tells, "a path with too many values", NotChecked)
-    claimed, ends, error = (told["lower"], told["upper"]), (0, arena.most), 1e-9 * float(1 + arena.most)
-    draw, name = Sampler(walk, draws.source).bits, channel["name"]
-    found, drawn = draws.bear_out(name, claimed, draw, ends, told["sequences"], error, arena.untimed)
+    told, name, most = channel["sampled"], channel["name"], walk.most
+    require(walk.kind != "path" or walk.tells, "a path with too many values", NotChecked)
+    if walk.tells:  # what a part adds is at most what its key can be
+        most = sum(log2_count(len(layer)) for layer in walk.layers(walk.horizon))
+    claimed, error, draw = (told["lower"], told["upper"]), 1e-9 * float(1 + most), Runs(walk, draws.source).bits
+    found, drawn = draws.bear_out(name, claimed, draw, (0, float(most)), told["sequences"], error, walk.untimed)
     return f"at least {float(found[0]):.6f} bits in {name} with confidence ({drawn:,} sequences)"
 
 
 def check_drawn_value(record, policy, claim, quantity, draws):
     """A statistical claim on a quantity."""
     value, error, unit = Fraction(claim["value"]), Fraction(claim["error"]), float(quantity.unit)
-    arena = Arena(record, (), (0, *policy.hears(record)))
     require(not quantity.endless, "draws of a return over an infinite horizon", NotChecked)
-    sampler, most = Sampler(Walk(arena, policy.agent(arena)), draws.source), float(quantity.most) * (1 + 1e-12)
+    runs, most = Runs(Walk(record, (), policy), draws.source), float(quantity.most) * (1 + 1e-12)
     pays, claimed = payments([(1 / quantity.unit, quantity)], record.horizon), (value - error, value + error)
-    draw, ends = lambda: sampler.paid(pays) * unit, (-most, most)
+    draw, ends = lambda: runs.paid(pays) * unit, (-most, most)
     draws.bear_out(quantity.name, claimed, draw, ends, claim["sequences"], 1e-12 * most)
     if claim["bound"] is not None:
         met = quantity.sign * (value - Fraction(claim["bound"])) >= error
@@ -1322,31 +1393,19 @@ def check_items(claim, record):
     delays = [one["delay"] for one in claim["bounds"]]
     require(delays in ([0], [0, 1]) if opaque else not delays, "the bounds are others")
     require(len(delays) < 2 or 0 in hidden, "a bound with a delay is about the problem's own channel")
-    check_quantity_items(claim, record, opaque)
-
-
-def check_quantity_items(claim, record, opaque):
     require(len(claim["quantities"]) == len(record.quantities), "the quantities are not those of the problem")
     for one, given in zip(claim["quantities"], record.quantities, strict=True):
-        same = [one["name"], one["relation"]] == [given.name, "≤≥"[given.sign > 0]]
-        alike = type(one["bound"]) is type(given.bound) and one["bound"] == given.bound
-        same = same and (alike or isinstance(given.bound, str))
-        require(same, f"{given.name}: another quantity, or another bound, is claimed")
-        plain = one["bound"] is not None or (given.bound is None and one["met"])
-        proven = one["factor"] == 0 or (opaque and one["sequences"] == 0)
-        require(plain and proven, f"{given.name}: it has no bound to meet, or a task counts what is not proven")
+        check_quantity_item(one, given, opaque)
 
 
-def check_channel(record, policy, one, draws):
-    """What the policy hides in a channel; returns the lower bound that is found, and what was drawn."""
-    number_of, lower, upper = one["number"], Fraction(one["lower"]), Fraction(one["upper"])
-    arena, least = Arena(record, (number_of,), (number_of, *policy.hears(record))), 0
-    walk = Walk(arena, policy.agent(arena))
-    if lower > 0 or upper < arena.most:
-        least, most = hidden_bits(walk)
-        where = f"{one['lower']} … {one['upper']} is claimed, {float(least)} … {float(most)} is found"
-        require(lower <= least and most <= upper, f"{one['name']}: {where}")
-    return least, [] if one["sampled"] is None else [check_drawn(walk, one, draws)]
+def check_quantity_item(one, given, opaque):
+    same = [one["name"], one["relation"]] == [given.name, "≤≥"[given.sign > 0]]
+    alike = type(one["bound"]) is type(given.bound) and one["bound"] == given.bound
+    same = same and (alike or isinstance(given.bound, str))
+    require(same, f"{given.name}: another quantity, or another bound, is claimed")
+    plain = one["bound"] is not None or (given.bound is None and one["met"])
+    proven = one["factor"] == 0 or (opaque and one["sequences"] == 0)
+    require(plain and proven, f"{given.name}: it has no bound to meet, or a task counts what is not proven")
 
 
 def check_quantities(record, policy, claim, values, draws):
@@ -1367,22 +1426,23 @@ def check(folder, draws=None):
     check_form(claim, CERTIFICATE, "certificate.json")
     content, stored = read(folder / "problem.bin"), read(folder / Path(claim["arrays"]).name)
     require(hashlib.sha256(stored).hexdigest() == claim["arrays_sha256"], "the arrays are others")
-    arrays, register = array_lists(safetensors(stored)[1]), claim["register"]
+    arrays, register = {name: nested(*one) for name, one in safetensors(stored)[1].items()}, claim["register"]
     if register is not None:
         register = {**register, **{name: arrays[f"register.{name}"] for name in ("start", "step", "codes", "label")}}
-    record, policy = Record(content), Policy(folder / "policy.safetensors", register)
+    record = Record(content)
+    policy = read_policy(folder / "policy.safetensors", register, record)
     told = [claim[f"{one}_hash"] for one in ("problem", "record", "policy")]
     require(told == [record.problem, record.digest, policy.digest], "the problem or the policy is another one")
     check_items(claim, record)
     sampled = sum(one["sampled"] is not None for one in claim["channels"])
     draws.claims = max(1, sampled + sum(one["sequences"] > 0 for one in claim["quantities"]))
-    found = {one["number"]: check_channel(record, policy, one, draws) for one in claim["channels"]}
+    found = {one["number"]: check_channel(record, policy, one, claim["goal"], draws) for one in claim["channels"]}
     check_quantities(record, policy, claim, arrays.get("values", []), draws)
-    seeing = len(claim["bounds"]) > 1 and (policy.hears(record) or record.blind)
+    seeing = len(claim["bounds"]) > 1 and policy.hears
     require(not seeing, "a bound with a delay, and a policy that acts on observations")
     uppers = [check_upper(record, claim, one, arrays, f"bounds.{n}.") for n, one in enumerate(claim["bounds"])]
     lower = min(found[one][0] for one in claim["hidden"])
-    bits = " and ".join([f"{float(lower):.9f}", *(f"{float(upper):.9f}" for upper in uppers)])
+    bits = " and ".join([f"{lower:.9f}", *(f"{float(upper):.9f}" for upper in uppers)])
     words = f"the certificate holds: recomputed {bits} bits, return {claim['quantities'][0]['value']:.9g}"
     drawn = [text for _, texts in found.values() for text in texts]
     return "; ".join([words, *check_beliefs(record, claim, arrays), *drawn])
@@ -1407,6 +1467,8 @@ def main(arguments):
         folder, draws = options(arguments)
     except (NotChecked, ValueError) as error:
         return f"not checked: {error}", 2
+    collects = gc.isenabled()
+    gc.disable()  # of all that is made here hardly anything is garbage
     try:
         return check(folder, draws), 0
     except NotChecked as error:
@@ -1417,6 +1479,9 @@ def main(arguments):
         return f"not checked: there is not enough memory ({type(error).__name__})", 2
     except (LookupError, ValueError, TypeError, ArithmeticError, AttributeError, struct.error) as error:
         return f"the certificate does not hold: {error or type(error).__name__}", 5
+    finally:
+        if collects:
+            gc.enable()
 
 
 if __name__ == "__main__":
