@@ -87,6 +87,16 @@ POLICIES: dict[str, tuple[bytes, str]] = {
         ),
         "bad.safetensors",
     ),
+    "numbers that NumPy reads only with other packages": (
+        header(
+            {
+                "__metadata__": {"veil": "veil-policy-1 markov"},
+                "probabilities": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]},
+            },
+            b"\x00\x3f" * 4,
+        ),
+        "numbers of type BF16, expected one of F64",
+    ),
     "a number that is none": (tensors([[np.nan, 1.0], [0.5, 0.5]]), "entry (state 0, action 0) is nan"),
     "two axes in a policy of three": (tensors(HALF, "timed"), "expected (time, state, action)"),
     "rows that sum to two": (tensors(2 * HALF), "sums to 2"),

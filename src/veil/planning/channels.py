@@ -26,7 +26,7 @@ from ..measure.loss import Rule
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
-from .backend import PER_ENTRY, UNBOUNDED, Backend, Draw, Ends, Sum, samples_of
+from .backend import PER_ENTRY, STEP_SECONDS, UNBOUNDED, Backend, Draw, Ends, Sum, samples_of
 from .exact_bits import (
     MOST_NUMBERS,
     Measure,
@@ -393,7 +393,8 @@ def counted_seconds(space: Space, chain: Chain, seconds: float) -> float:
     if hidden.written is not None:
         strings = all_strings(space, min(COUNT_SECONDS, seconds))
         return math.inf if strings is None else strings.cost_seconds
-    if hidden.num_states > COUNTED_STATES:
+    steps = hidden.horizon * STEP_SECONDS  # of the count, and of the value
+    if hidden.num_states > COUNTED_STATES or steps > seconds:
         return math.inf
     size = _counted(chain, Asked(time_limit=seconds).count_seconds(space))
-    return size.seconds(chain, gradient=False) if size is not None and size.exact else math.inf
+    return steps + size.seconds(chain, gradient=False) if size is not None and size.exact else math.inf

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .backend import PER_ENTRY
+from .backend import PER_ENTRY, STEP_SECONDS
 from .objective import Objective
 from .options import SolveOptions
 
@@ -36,9 +36,9 @@ _ROUND = (12, 100)  # least and largest number of iterations of a round: Adam's 
 # Sequences of a first gradient, unless that is forecast to take longer: 128 take little more time than 32, and on yards the
 # answer hides 0.05 bits more with them after 60 processor seconds; more sequences gained nothing.
 _FIRST_BATCH, _GRADIENT_SECONDS = 128, 0.1
-# Seconds for each decision of a pass, for each transition and quantity of a sum of rewards with its gradient, and for each
-# parameter and bound of a step (measured on one core).
-_PER_STEP, _PER_SUM, _PER_PARAMETER = 3e-4, 1.5e-9, 7e-9
+# Seconds for each transition and quantity of a sum of rewards with its gradient, and for each parameter and bound of a step
+# (measured on one core).
+_PER_SUM, _PER_PARAMETER = 1.5e-9, 7e-9
 _LEAST_BATCH = 32  # sequences that travel through the passes together at least (`engine.columns`)
 
 
@@ -133,7 +133,7 @@ def planned_samples(
 def step_seconds(objective: Objective, batch: int) -> float:
     """The forecast of one step of one start: its bits, sums of rewards, and parameters."""
     bits = PER_ENTRY * _entries(objective) * batch
-    bits += _PER_STEP * objective.space.hidden.horizon * len(objective.sampled)
+    bits += STEP_SECONDS * objective.space.hidden.horizon * len(objective.sampled)
     hidden, quantities = objective.space.hidden, 1 + len(objective.others) + len(objective.terms)
     sums = _PER_SUM * hidden.horizon * hidden.kernel.num_entries * hidden.kernel.num_actions * (1 + quantities)
     return bits + sums + _PER_PARAMETER * int(np.prod(objective.space.shape)) * (2 + objective.num_constraints)

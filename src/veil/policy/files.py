@@ -14,6 +14,7 @@ from ..common.errors import PolicyFileError
 from ..common.files import check_ordinary, reason, write_whole
 
 _FORMAT = "veil-policy-1"
+_NUMBERS = ("F64", "F32", "F16", "I64", "I32", "U8")
 _TYPE = re.compile(r"[<>|]?[if][1248]")
 
 
@@ -66,6 +67,8 @@ def read_table(path: str | Path) -> tuple[str, np.ndarray]:
                 raise PolicyFileError(
                     f"{path} is a safetensors file but not a policy of veil: its format is {found!r}, expected {_FORMAT!r}"
                 )
+            if (numbers := file.get_slice("probabilities").get_dtype()) not in _NUMBERS:  # some need more than NumPy
+                raise PolicyFileError(f"{path} holds numbers of type {numbers}, expected one of {', '.join(_NUMBERS)}")
             return kind, file.get_tensor("probabilities")
     except FileNotFoundError:
         raise PolicyFileError(f"there is no policy file {path}") from None
