@@ -18,7 +18,7 @@ BASE = "veil.proof.checking"
 FILES = ("veil.proof.verify_files", "veil.proof.certificate_file")  # what `veil verify FOLDER` reaches
 MOST_BRANCHES = 20
 MOST_LINES = 3495
-MOST_LINES_WITH_FILES = 4288
+MOST_LINES_WITH_FILES = 4291
 
 
 def lines(modules: set[str]) -> int:

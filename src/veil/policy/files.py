@@ -67,7 +67,7 @@ def read_table(path: str | Path) -> tuple[str, np.ndarray]:
                 raise PolicyFileError(
                     f"{path} is a safetensors file but not a policy of veil: its format is {found!r}, expected {_FORMAT!r}"
                 )
-            if (numbers := file.get_slice("probabilities").get_dtype()) not in _NUMBERS:  # some need more than NumPy
+            if (numbers := file.get_slice("probabilities").get_dtype()) not in _NUMBERS:  # others need more than NumPy
                 raise PolicyFileError(f"{path} holds numbers of type {numbers}, expected one of {', '.join(_NUMBERS)}")
             return kind, file.get_tensor("probabilities")
     except FileNotFoundError:
