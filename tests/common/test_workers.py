@@ -203,6 +203,23 @@ def test_what_cannot_be_shared_is_computed_here():
         list(team.shares(lambda subject, item, clock: item, unsendable, range(4)))
 
 
+class Nested:
+    """Work that is shared by the team that shares it."""
+
+    def __init__(self, team: Team):
+        self.team = team
+
+
+def nested(subject: Nested, item: int, clock: Clock) -> int:
+    return sum(value for value, _ in subject.team.shares(doubled, item, range(4)))
+
+
+def test_a_share_may_have_shares(team: Team):
+    for _ in range(3):  # also once the processes have started
+        assert list(team.shares(nested, Nested(team), range(6))) == [12 * item for item in range(6)]
+        time.sleep(1.0)
+
+
 def test_several_threads_share_a_team(team: Team):
     def ask(subject: int) -> list[tuple[int, bool]]:
         return list(team.shares(doubled, subject, range(20)))

@@ -142,6 +142,7 @@ class _Worker:
             self._send(pipe, _DROP, self._known.pop(0), _packed(None))
         self._send(pipe, _KEEP, subject.number, subject.packed)
         pipe.recv()  # it was copied
+        self._there.clear()  # a subject may be large, and is sent once
         self._known.append(subject.number)
 
     def _start(self) -> Connection:

@@ -63,6 +63,12 @@ class Region:
             self._map = mmap.mmap(self.handle, 0)
         return memoryview(self._map)
 
+    def clear(self) -> None:
+        """Give the memory back; what was written has been read."""
+        self._map = None
+        if self.handle is not None:
+            os.ftruncate(self.handle, 0)
+
     def close(self) -> None:
         """Forget the memory."""
         if self.handle is not None:

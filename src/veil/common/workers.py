@@ -69,7 +69,11 @@ class Team:
             raise InputError("workers", [f"workers is {workers!r}, expected {EXPECTED}"])
         self._is_auto, self._workers = workers == AUTO, cores() if workers == AUTO else workers
         self._begun, self._closing = time.monotonic(), ExitStack()
-        self._lock, self._here = threading.RLock(), threading.Lock()  # of what is known; held by who computes here
+        self._lock, self._here = (
+            threading.RLock(),
+            threading.Lock(),
+        )  # of what is known; held by the thread that computes here
+        self._owner = 0  # that thread
         self._backend: _Backend | None = None
         self._known: dict[int, tuple[object, Any]] = {}
 
@@ -88,7 +92,8 @@ class Team:
 
         **Raises:** `OutOfTime` if the clock says so; `InputError` if the workers are not there, or are lost.
         """
-        reached = None if self.alone else self._reached(subject)
+        nested = self._owner == threading.get_ident()  # a share that is computed here has shares of its own
+        reached = None if self.alone or nested else self._reached(subject)
         if reached is None:
             for item in items:
                 yield work(subject, item, clock)
@@ -111,13 +116,22 @@ class Team:
                         None if backend.helps and (full or single) else self._handed(backend, work, known, item, clock)
                     )
                     if share is None:
-                        with self._here:
+                        with self._computing():
                             share = _Done(item, work(subject, item, clock))
                     pending.append(share)
             finally:
                 with suppress(OSError, TimeoutError):
                     for share in pending:
                         share.cancel()
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        with self._here:
+            self._owner = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._owner = 0
 
     def _handed(self, backend: "_Backend", *given: Any) -> "_Share | None":
         """A share that was handed out; None if that is not possible, and nobody asked for it."""
