@@ -23,7 +23,7 @@ PER_ENTRY = 3e-9
 """Seconds for each transition of each sequence and step of a pass (measured on one core)."""
 
 STEP_SECONDS = 3e-4
-"""Seconds for each decision of a pass, whatever its size (measured on one core)."""
+"""Seconds for each decision of a pass of any size (measured on one core)."""
 
 LEAST_SECONDS = 1e-3
 """Of any evaluation."""
