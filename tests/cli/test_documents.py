@@ -70,7 +70,9 @@ def test_a_map_of_60_by_80_cells_is_planned_by_the_five_commands_of_the_tutorial
     commands = [line for line in commands if line.startswith("$ ")][1:6]
     assert [line.split()[2] for line in commands] == ["convert", "inspect", "solve", "report", "convert"]
     for line in commands:
-        done = run(CODES.sub("", line[2:]).replace("cell_size=1", "cell_size=0.5"), home)
+        done = run(
+            CODES.sub("", line[2:]).replace("cell_size=1", "cell_size=0.5").replace("horizon=24", "horizon=48"), home
+        )
         assert done.code in (0, 4), done.err
     assert "GridWorld(60 × 80, 3810 states" in (home / "patrol.toml").read_text("utf-8")
     assert (home / "robot.py").stat().st_size > 10_000
