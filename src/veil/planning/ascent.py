@@ -52,7 +52,7 @@ class Ascent:
             self._kind: OnSamples | OnExactValues = OnSamples(objective, parameters, known[0], schedule, options, batch)
         else:
             assert isinstance(parameters, TableParameters)
-            self._kind = OnExactValues(objective, parameters, schedule, self._kept)
+            self._kind = OnExactValues(objective, parameters, known[0], schedule, self._kept)
         self.closing = self._kind.closing
 
     # Beginning.

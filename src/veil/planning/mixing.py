@@ -80,15 +80,17 @@ def mended(objective: Objective, table: Any, feasible: Any) -> Any:
 
 
 def contenders(
-    objective: Objective, state: SearchState, last: Float[np.ndarray, "T C A"]
+    objective: Objective, state: SearchState, last: Float[np.ndarray, "T C A"], safe: Float[np.ndarray, "T C A"]
 ) -> Float[np.ndarray, "B T C A"]:
-    """Tables that may be the answer of a search on exact values: the best that was feasible, and the last one, mended with it.
+    """Tables that may be the answer of a search on exact values: the best that was feasible, and the last one, mended with it
+    and with the safe one.
 
-    Iterates may tend to the optimum from outside, and then none of them is feasible.
+    Iterates may tend to the optimum from outside, and then none of them is feasible. The best that was may lie on the bounds
+    itself, so that no small share of it makes another table feasible; the safe one lies inside of them if any does.
     """
     if not np.isfinite(state.best_score) or not last.size:
         return state.best[None]
-    return np.stack([state.best, mended(objective, last, state.best)])
+    return np.stack([state.best, *(mended(objective, last, one) for one in (state.best, safe))])
 
 
 @dataclass(frozen=True, eq=False)

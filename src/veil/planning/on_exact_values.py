@@ -19,7 +19,7 @@ from .values import Values
 
 
 class OnExactValues:
-    """What the default method does on exact values; `keep` chooses the best of the starts of a state."""
+    """What the default method does on exact values; `safe` is inside of the bounds, `keep` chooses the best starts of a state."""
 
     decays, closing, is_late, compared, about = DECAYS[False], 0.0, False, None, dict[str, object]()
 
@@ -27,10 +27,12 @@ class OnExactValues:
         self,
         objective: Objective,
         parameters: TableParameters,
+        safe: Float[np.ndarray, "T C A"],
         schedule: Schedule,
         keep: Callable[[AscentState, int], AscentState],
     ):
-        self.objective, self.parameters, self.schedule, self._keep = objective, parameters, schedule, keep
+        self.objective, self.parameters, self.schedule = objective, parameters, schedule
+        self._safe, self._keep = safe, keep
 
     # Beginning.
 
@@ -125,7 +127,7 @@ class OnExactValues:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""
         one = slice(state.leader, state.leader + 1)
         table = self.parameters.tables(state.theta[0][one])[0] if state.polish else state.leading
-        return contenders(self.objective, state, table)
+        return contenders(self.objective, state, table, self._safe)
 
     def last(self, state: AscentState) -> AscentState:
         """The state: all that was found was compared."""

@@ -193,7 +193,7 @@ class PrimalDual:
 
     def candidates(self, state: PrimalDualState) -> Float[np.ndarray, "B T C A"]:
         """The best feasible table that was met, and the last one, made feasible."""
-        return contenders(self.objective, state, self.objective.space.softmax(state.theta))
+        return contenders(self.objective, state, self.objective.space.softmax(state.theta), self._safe)
 
 
 def describe_optimizer(optimizer: str | Optimizer | None) -> str | None:
