@@ -48,6 +48,13 @@ def test_every_search_keeps_all_constraints(settings: dict[str, Any], memory: An
     assert all(one.met for one in exact)
 
 
+def test_iterates_that_come_from_outside_the_bounds_are_mended():
+    """The best feasible one on the way lies on a bound, so that no small share of it makes the last one feasible."""
+    found = veil.solve(FEASIBLE, memory="timed", starts=6, **FEW)
+    assert found.feasible
+    assert found.opacity.bits == pytest.approx(found.basins[0], abs=1e-3)
+
+
 @pytest.mark.slow
 def test_prices_are_the_slopes_of_the_optimum():
     found = veil.solve(FEASIBLE, memory="timed", starts=6, **FEW)
