@@ -19,7 +19,7 @@ from .values import Values
 
 
 class OnExactValues:
-    """What the default method does on exact values; `safe` is inside of the bounds, `keep` chooses the best starts of a state."""
+    """What the default method does on exact values; `safe` is inside of the bounds, `keep` chooses the best of the starts."""
 
     decays, closing, is_late, compared, about = DECAYS[False], 0.0, False, None, dict[str, object]()
 
