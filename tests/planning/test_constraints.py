@@ -57,7 +57,9 @@ def test_iterates_that_come_from_outside_the_bounds_are_mended():
 
 @pytest.mark.slow
 def test_prices_are_the_slopes_of_the_optimum():
-    found = veil.solve(FEASIBLE, memory="timed", starts=12, **FEW)  # with six it ends 1e-5 below: a tenth of what is gained
+    found = veil.solve(
+        FEASIBLE, memory="timed", starts=12, **FEW
+    )  # with six it ends 1e-5 below: a tenth of what is gained
     assert found.status is veil.Status.CONVERGED
     assert all(one.price_bits > 0.01 for one in found.constraints)
     for number, one in enumerate(found.constraints):

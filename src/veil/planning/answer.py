@@ -318,7 +318,7 @@ def _candidates(objective: Objective, method: Iteration[S], state: S, closing: C
             # Each by itself, as it was repaired: bits of several tables together round otherwise.
             objective = replace(objective, clock=closing)
             return tables, Values.joined([objective.evaluate(table[None]) for table in tables])
-    best = tables if objective.is_sampled else np.asarray(state.best)[None]
+    best = tables[:1] if objective.is_sampled else np.asarray(state.best)[None]
     known = objective.sums(best, gradient=False)
     return best, replace(known, score=np.array([state.best_score]), bits=np.array([np.nan]))
 
