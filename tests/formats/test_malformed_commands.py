@@ -63,6 +63,12 @@ def history(**changes: Any) -> bytes:
     return tensors(np.zeros(8, dtype=np.uint8), f"history {json.dumps(HISTORY | changes)}")
 
 
+def numbers(kind: str) -> bytes:
+    """A policy with numbers of a type of two bytes."""
+    about = {"dtype": kind, "shape": [2, 2], "data_offsets": [0, 8]}
+    return header({"__metadata__": {"veil": "veil-policy-1 markov"}, "probabilities": about}, b"\x00\x3f" * 4)
+
+
 POLICIES: dict[str, tuple[bytes, str]] = {
     "text": (b"hello, I am a policy", "cannot be read as a policy"),
     "cut short": (GOOD[:-9], "cannot be read as a policy"),
@@ -77,26 +83,8 @@ POLICIES: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "cannot be read as a policy"),
     "an array of numpy": (b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'shape': (2, 2), }", "cannot be read as a policy"),
     "no metadata": (save({"probabilities": HALF}), "not a policy of veil"),
-    "numbers of an unknown kind": (
-        header(
-            {
-                "__metadata__": {"veil": "veil-policy-1 markov"},
-                "probabilities": {"dtype": "X16", "shape": [2, 2], "data_offsets": [0, 8]},
-            },
-            b"\x00\x3f" * 4,
-        ),
-        "bad.safetensors",
-    ),
-    "numbers that NumPy reads only with other packages": (
-        header(
-            {
-                "__metadata__": {"veil": "veil-policy-1 markov"},
-                "probabilities": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]},
-            },
-            b"\x00\x3f" * 4,
-        ),
-        "numbers of type BF16, expected one of F64",
-    ),
+    "numbers of an unknown kind": (numbers("X16"), "bad.safetensors"),
+    "numbers that NumPy reads only with other packages": (numbers("BF16"), "numbers of type BF16, expected one of F64"),
     "a number that is none": (tensors([[np.nan, 1.0], [0.5, 0.5]]), "entry (state 0, action 0) is nan"),
     "two axes in a policy of three": (tensors(HALF, "timed"), "expected (time, state, action)"),
     "rows that sum to two": (tensors(2 * HALF), "sums to 2"),

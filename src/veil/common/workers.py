@@ -69,11 +69,8 @@ class Team:
             raise InputError("workers", [f"workers is {workers!r}, expected {EXPECTED}"])
         self._is_auto, self._workers = workers == AUTO, cores() if workers == AUTO else workers
         self._begun, self._closing = time.monotonic(), ExitStack()
-        self._lock, self._here = (
-            threading.RLock(),
-            threading.Lock(),
-        )  # of what is known; held by the thread that computes here
-        self._owner = 0  # that thread
+        self._lock = threading.RLock()  # of what is known
+        self._here, self._owner = threading.Lock(), 0  # held by the thread that computes here, and which that is
         self._backend: _Backend | None = None
         self._known: dict[int, tuple[object, Any]] = {}
 

@@ -122,9 +122,8 @@ class Layers:
         gradient: bool,
     ) -> tuple[float, float, Float[np.ndarray, "T C A"] | None]:
         """The mean of a measure over drawn sequences, its standard error, and with `gradient` the gradient of the mean."""
-        number = _num_shares(draw.sequences)
-        sizes = [len(share) for share in np.array_split(np.empty(draw.sequences), number)]
-        given = [_Drawn(size, (draw.seed, place)) for place, size in enumerate(sizes)]
+        shares = _shares(np.arange(draw.sequences))
+        given = [_Drawn(len(share), (draw.seed, place)) for place, share in enumerate(shares)]
         values, found = self._along(table, given, measure, clock, team, gradient=gradient)
         return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5), found
 
@@ -137,8 +136,7 @@ class Layers:
         team: Team = ALONE,
     ) -> Float[np.ndarray, "k *shape"]:
         """What a measure finds for each sequence."""
-        given = np.array_split(events, _num_shares(len(events)))
-        return self._along(table, given, measure, clock, team, gradient=False)[0]
+        return self._along(table, _shares(events), measure, clock, team, gradient=False)[0]
 
     def gradient(
         self, table: Float[np.ndarray, "T C A"], events: Int[np.ndarray, "k T+1"], measure: Measure
@@ -147,8 +145,7 @@ class Layers:
 
         A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest.
         """
-        given = np.array_split(events, _num_shares(len(events)))
-        values, found = self._along(table, given, measure, UNLIMITED, ALONE, gradient=True)
+        values, found = self._along(table, _shares(events), measure, UNLIMITED, ALONE, gradient=True)
         assert found is not None
         return values, found
 
@@ -290,9 +287,10 @@ class _Drawn:
         return self.size
 
 
-def _num_shares(sequences: int) -> int:
-    """In how many shares sequences are worked on, whoever does it: two of 64, or more of 128 and more."""
-    return min(_SHARES, max(sequences // _PART, 1 + (sequences >= _PART)))
+def _shares(sequences: np.ndarray) -> list[np.ndarray]:
+    """Sequences as they are shared, whoever works on them: all, two halves from 128 on, then shares of 128 and more."""
+    count = len(sequences)
+    return np.array_split(sequences, min(_SHARES, max(count // _PART, 1 + (count >= _PART))))
 
 
 def _along_share(
