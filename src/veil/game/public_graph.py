@@ -5,6 +5,7 @@ histories lead to the same node the graph is the observation tree and the observ
 automaton, which may change with time.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,7 +79,7 @@ class FullHistory(TailEvents):
         self.kind = "the whole history"
 
 
-class _Held:
+class _Held(ABC):
     """A memory that follows from the one before and the event; `_held` is that of each node of the newest layer."""
 
     is_tree = False
@@ -91,9 +92,9 @@ class _Held:
         following[node, event] = number.ravel()
         return following
 
+    @abstractmethod
     def _longer(self, time: int, held: np.ndarray, event: np.ndarray) -> np.ndarray:
         """What is held after the events that lead to a time."""
-        raise NotImplementedError
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
