@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .files import read_whole
+from .ordinary import read_whole
 
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]++")

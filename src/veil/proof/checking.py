@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..common.errors import CertificateError
 from ..common.pace import Watch
+from ..common.verdicts import CertificateError
 from .agent import Agent
 from .arithmetic import UNIT, require
 from .attainable import SAME_RETURN, attainable, rounding_of
@@ -50,9 +50,10 @@ class Verification:
 
     **Attributes:** `channels`: for each channel of the certificate, by number, the values of the policy that are proven;
     `uppers`: each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of
-    the channel; `beliefs`: the lower bound over all policies of agents that see what the observer sees.
+    the channel; `beliefs`: the lower bound over all policies of agents that see what the observer sees; `record`: the problem.
     """
 
+    record: Record
     channels: dict[int, PolicyValues]
     uppers: tuple[float, ...]
     sampled: dict[int, Interval]
@@ -141,7 +142,7 @@ class _Check:
             beliefs = belief_bound(self.own, told, tuple(one.bound for one in claim.quantities), self.clock)
             words = f"beliefs: a lower bound of {told.lower} is claimed, and {beliefs} is found"
             require(told.lower <= beliefs, words)
-        return Verification(channels, uppers, sampled, beliefs)
+        return Verification(self.record, channels, uppers, sampled, beliefs)
 
     def _check_percentage(self, bound: float, wanted: str, paid: Paid) -> None:
         """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""

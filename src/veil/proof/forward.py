@@ -6,9 +6,9 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from ..common.errors import TooLargeError
 from ..common.pace import Pace, Watch
 from ..common.plain_logs import log2_of_count, log2_or_zero
+from ..common.verdicts import TooLargeError
 from .arithmetic import FLOOR, TINY, UNIT, Numbers, defect_of, discount_power, gamma, group
 from .checked_policy import CheckedPolicy, Entries, some
 from .checked_problem import CheckedProblem, Moves, Paid

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from ..common.errors import CertificateError
+from ..common.verdicts import CertificateError
 from .arithmetic import Numbers, require
 from .reading import MALFORMED, Arrays, Rows, check_form, each_once, formed, forms_of, is_amount, is_finite, whole
 

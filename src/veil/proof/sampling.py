@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.errors import TooLargeError
 from ..common.pace import Watch
 from ..common.plain_logs import log2_or_zero, natural_log
+from ..common.verdicts import TooLargeError
 from .arithmetic import UNIT, Numbers, by_event, defect_of, gamma, group, require
 from .checked_policy import Entries, Taken, read_policy, some
 from .checked_problem import CheckedProblem
