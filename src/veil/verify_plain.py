@@ -120,25 +120,13 @@ def safetensors(content):
 # The forms of JSON texts: a type, what a function accepts, a list of a form, or an object with fields
 
 
-def number(value):
-    """A finite number of a double: no text, truth value, infinity or NaN."""
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+def real(least=-sys.float_info.max, most=sys.float_info.max):
+    """What accepts a number of a double in a range: no text, truth value, infinity or NaN."""
+    return lambda value: type(value) in (int, float) and least <= value <= most
 
 
-def amount(value):
-    return number(value) and value >= 0
-
-
-def count(value):
-    return type(value) is int and 0 <= value < 1 << 31
-
-
-def positive(value):
-    return count(value) and value > 0
-
-
-def sequences(value):
-    return count(value) and value <= MOST_SEQUENCES
+def whole(least=0, most=(1 << 31) - 1):
+    return lambda value: type(value) is int and least <= value <= most
 
 
 def among(*words):
@@ -165,41 +153,42 @@ def check_form(value, form, where):
     return True
 
 
+NUMBER, AMOUNT, COUNT, POSITIVE = real(), real(0), whole(), whole(1)
 PROBLEM = {
-    "problem": str, "states": positive, "actions": positive, "horizon": count, "endless": bool, "cells": positive,
-    "agent": count, "blind": bool, "knows_model": bool,
+    "problem": str, "states": POSITIVE, "actions": POSITIVE, "horizon": COUNT, "endless": bool, "cells": POSITIVE,
+    "agent": COUNT, "blind": bool, "knows_model": bool,
     "observers": [{
-        "observations": positive, "tables": positive, "silent": lambda one: one == -1 or count(one),
-        "sees_actions": bool, "sees_first": bool, "untimed": bool,
+        "observations": POSITIVE, "tables": POSITIVE, "silent": whole(-1), "sees_actions": bool, "sees_first": bool,
+        "untimed": bool,
     }],
     "channels": [{
-        "name": str, "min": optional(amount), "max": optional(amount), "receives": count, "refused": str,
-        "kind": among("once", "path", "each"), "time": count, "values": positive, "ahead": count,
+        "name": str, "min": optional(AMOUNT), "max": optional(AMOUNT), "receives": COUNT, "refused": str,
+        "kind": among("once", "path", "each"), "time": COUNT, "values": POSITIVE, "ahead": COUNT,
     }],
     "quantities": [{
-        "name": str, "sign": among(-1, 1), "bound": lambda one: one is None or type(one) is str or number(one),
-        "discount": lambda one: amount(one) and one <= 1,
+        "name": str, "sign": among(-1, 1), "bound": optional(lambda one: type(one) is str or NUMBER(one)),
+        "discount": real(0, 1),
     }],
 }  # fmt: skip
 CERTIFICATE = {
     "form": str, "arrays": str, "arrays_sha256": str, "problem_hash": str, "record_hash": str, "policy_hash": str,
-    "goal": among("opaque", "transparent"), "hidden": [count],
+    "goal": among("opaque", "transparent"), "hidden": [COUNT],
     "quantities": [{
-        "name": str, "relation": among("≤", "≥"), "bound": optional(number), "value": number, "error": amount,
-        "met": bool, "sequences": sequences, "factor": number,
+        "name": str, "relation": among("≤", "≥"), "bound": optional(NUMBER), "value": NUMBER, "error": AMOUNT,
+        "met": bool, "sequences": whole(0, MOST_SEQUENCES), "factor": NUMBER,
     }],
     "channels": [{
-        "number": count, "name": str, "min": optional(amount), "max": optional(amount), "lower": amount,
-        "upper": amount, "window": [int], "prune": amount, "merge": count, "sampled": optional({
-            "lower": amount, "upper": amount, "sequences": lambda one: sequences(one) and one > 1,
+        "number": COUNT, "name": str, "min": optional(AMOUNT), "max": optional(AMOUNT), "lower": AMOUNT,
+        "upper": AMOUNT, "window": [int], "prune": AMOUNT, "merge": COUNT, "sampled": optional({
+            "lower": AMOUNT, "upper": AMOUNT, "sequences": whole(2, MOST_SEQUENCES),
         }),
     }],
     "bounds": [{
-        "delay": among(0, 1), "upper": number, "prices": [amount],
-        "rules": [{"channel": count, "weight": amount, "memory": str, "steps": [count]}],
+        "delay": among(0, 1), "upper": NUMBER, "prices": [AMOUNT],
+        "rules": [{"channel": COUNT, "weight": AMOUNT, "memory": str, "steps": [COUNT]}],
     }],
-    "register": optional({"nodes": positive, "time": int}),
-    "beliefs": optional({"lower": number, "prices": [amount], "times": count}),
+    "register": optional({"nodes": POSITIVE, "time": int}),
+    "beliefs": optional({"lower": NUMBER, "prices": [AMOUNT], "times": COUNT}),
     **dict.fromkeys(("best_known", "policy_class", "bound_class", "versions", "claim", "seal"), lambda one: True),
 }  # fmt: skip
 
@@ -307,7 +296,7 @@ class Channel:
         each, steps = self.kind == "each", record.horizon + 1
         self.weights = arrays[f"{own}weights"] if each else [1.0] * steps
         fits = len(self.value) == len(self.situation) == record.size and all(-1 <= z < self.values for z in self.value)
-        fits = fits and len(self.weights) == steps and all(map(amount, self.weights))
+        fits = fits and len(self.weights) == steps and all(map(AMOUNT, self.weights))
         fits = fits and self.time <= record.horizon and max(self.receives, record.agent) < len(record.observers)
         require(fits, "a secret, or its time, is of another size, or there is no such observer")
         self.most = log2_count(self.values ** (steps if self.kind == "path" else 1))

@@ -19,13 +19,9 @@ class Lagrangian:
     """
 
     def __init__(
-        self,
-        problem: CheckedProblem,
-        prices: tuple[float, ...],
-        factors: tuple[float, ...],
-        after: tuple[Float[np.ndarray, " N"], float],
-        steps: int,
-    ):
+        self, problem: CheckedProblem, prices: tuple[float, ...], factors: tuple[float, ...],
+        after: tuple[Float[np.ndarray, " N"], float], steps: int,
+    ):  # fmt: skip
         self.problem, self.prices, self.factors, self.steps = problem, prices, factors, steps
         terms = zip(prices, factors, problem.paid, strict=True)
         self.parts = [(price * one.sign + factor, one) for price, factor, one in terms]
