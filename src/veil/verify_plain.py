@@ -34,7 +34,7 @@ import random
 import stat
 import struct
 import sys
-from collections import defaultdict
+from collections import defaultdict, namedtuple
 from fractions import Fraction
 from functools import cache, cached_property, reduce
 from itertools import accumulate, pairwise, product
@@ -56,6 +56,7 @@ ALWAYS = 1 << 40  # stands for all times at which moves are alike
 EXACTLY = 80  # histories of one belief alone are merged: roots of probabilities are rounded to multiples of 2^-40
 FOR_THIS = "for this program: use `veil verify`"
 TOO_MANY = f"the policy has too many histories {FOR_THIS}"
+Key = namedtuple("Key", "memory x z")  # what the follower remembers, the hidden state, and the values of secrets
 
 
 class Lie(ValueError):
@@ -622,15 +623,6 @@ def holds_strings(observer, tables):
 # Moves
 
 
-class Key:
-    """What is reached: what the follower remembers, the hidden state, and the values of secrets. A walk has each once."""
-
-    __slots__ = ("memory", "x", "z")
-
-    def __init__(self, memory, x, z):
-        self.memory, self.x, self.z = memory, x, z
-
-
 class Walk:
     """The keys that are reached, with the values of the secrets of the channels `asked`. What observers receive is a tuple of
     events, one of each, 0 where nobody counts it; given the hidden state they are independent. Late, an observation is
@@ -651,7 +643,7 @@ class Walk:
         self.most = max((one.most for one in self.secrets), default=0)
         self.untimed = any(record.observers[one.receives].untimed for one in self.secrets)
         self.check_together()
-        self.key, self.shown, self.size = cache(Key), cache(self.shown_of), 0
+        self.shown, self.size = cache(self.shown_of), 0
         self.moves, self.coming, self.decided = cache(self.moves_of), cache(self.coming_of), cache(self.decisions_of)
         begun = ((x, mass, *one) for x, mass in record.starts for one in self.seen(0, x, x, 0))
         self.starts = [(x, events, mass * part >> BITS) for x, mass, events, part in begun]
@@ -721,7 +713,7 @@ class Walk:
     def begin(self):
         """Every start: (key, events, probability)."""
         for x, events, chance in self.starts:
-            yield self.key(self.follower.after(0, (), None, x, events), x, self.follow(0, x, ())), events, chance
+            yield Key(self.follower.after(0, (), None, x, events), x, self.follow(0, x, ())), events, chance
 
     def begun(self):
         """The weights of the keys at the start, by the event of the observer that counts."""
@@ -752,7 +744,7 @@ class Walk:
         value = self.follow(time, y, z)
         for events, part in self.seen(time, x, y, action):
             there = self.follower.after(time, memory, x, y, events)
-            yield self.key(there + node if node else there, y, value), events, part
+            yield Key(there + node if node else there, y, value), events, part
 
     def step(self, time, key, action=None):
         """All that a decision of a policy, or an action, leads to, by the event of the observer that counts: {event: [(key,
@@ -1174,7 +1166,7 @@ class Witness:
         require(len(ends) == len(child) + 1 and time < self.horizon, "beliefs: of another size")
         require(all(0 <= place < self.size * values for place in places), "beliefs: of another size")
         pairs = [divmod(place, values) for place in places]
-        keys = [self.walk.key((), x, self.walk.follow(time, x, (z,))) for x, z in pairs]
+        keys = [Key((), x, self.walk.follow(time, x, (z,))) for x, z in pairs]
         points = []
         for low, high, after in zip(ends, ends[1:], child, strict=False):
             require(0 <= low <= high <= len(places) == len(weights), "beliefs: of another size")
@@ -1231,7 +1223,7 @@ class Witness:
         for time in range(self.horizon - 1, -1, -1):
             points = self.points[time] if time < len(self.points) else []
             self.values = [self.least(time, belief, child) for belief, child in points]
-            keys = (self.walk.key((), x, (0,)) for x in range(self.size))
+            keys = (Key((), x, (0,)) for x in range(self.size))
             self.told[time] = [self.least(time, {key: ONE}, None) for key in keys]
         observer = self.walk.record.observers[self.secret.receives]
         require(len(first) == observer.first, "beliefs: the first are not one for each event")
