@@ -243,8 +243,8 @@ def together(histories):
 
 
 def rows_of(arrays, name, rows, columns):
-    """The function from a row of a table to the places that it leads to, with their probabilities: row i has the entries
-    `ends[i] … ends[i + 1] − 1`."""
+    """The function from a row of a table to the places that it leads to, with their probabilities: row i has the
+    entries `ends[i] … ends[i + 1] − 1`."""
     ends, column, chance = (arrays[f"{name}.{part}"] for part in ("ends", "column", "chance"))
     fits = len(ends) == rows + 1 and ends == sorted(ends) and ends[0] == 0 and ends[-1] == len(column) == len(chance)
     require(fits and all(0 <= one < columns for one in column), f"{name} are of another size")
@@ -288,7 +288,7 @@ class Observer:
 
 
 class Channel:
-    """A secret and the observer who wants it; `receives`: the number of that observer; `most`: bits that it can hide."""
+    """A secret and the observer who wants it; `receives`: that observer's number; `most`: bits that it can hide."""
 
     def __init__(self, number_of, head, arrays, record):
         vars(self).update(head)
@@ -305,7 +305,7 @@ class Channel:
 
 
 class Quantity:
-    """`sign · bound ≤ sign · E[Σ d^t rewards + d^T terminal]`; `most`: the largest sum over a run, whatever the signs."""
+    """`sign · bound ≤ sign · E[Σ d^t rewards + d^T terminal]`; `most`: the largest sum over a run, of any sign."""
 
     def __init__(self, number_of, head, arrays, record):
         vars(self).update(head)
@@ -366,8 +366,8 @@ class Record:
 
 
 class Nobody:
-    """Remembers nothing. A follower says what it remembers after a move and what that costs, in bits that are whole numbers;
-    a policy also says what it chooses."""
+    """Remembers nothing. A follower says what it remembers after a move and what that costs, in bits that are whole
+    numbers; a policy also says what it chooses."""
 
     decides, timed = False, True  # whether it is a policy, and whether it may act otherwise at other times
     hears = ()  # the numbers of the observers whose events count
@@ -419,24 +419,21 @@ class TablePolicy(Nobody):
         shape = shape if self.timed else [1, *shape]
         kind = ("timed" if self.timed else "markov") + (f", memory {memory}" if kind == "memory" else "")
         self.digest, self.table = digest_of(kind, [("f", shape, flat)]), nested(shape, flat)
-        self.held, self.rows, size = register if head or record.blind else None, {}, record.cells
-        if head or record.blind:
-            require(register is not None, "policy: what it remembers is not told")
-            self.draws, codes, start, step = (register[one] for one in ("nodes", "codes", "start", "step"))
-            require(all(a < b for a, b in pairwise(codes)), "policy: its rows do not increase")
-            self.rows, size = {code: n for n, code in enumerate(codes)}, len(codes)
-            self.looks_back, heard = len(step[0]) > 1, len(start[0]) > 1 or len(step[0][0][0]) > 1
-            alone = len(start) == len(step[0]) == len(step[0][0]) == 1
-            require(alone or not record.blind, "policy: what it remembers depends on the state, which it does not see")
-            source = record.agent if record.blind else record.channels[0].receives
-            self.hears = (source,) if heard or record.blind else ()
+        nothing = {"nodes": 1, "codes": range(record.cells), "start": [[0]], "step": [[[[0]]]]}
+        self.held = register if head or record.blind else nothing
+        require(self.held is not None, "policy: what it remembers is not told")
+        self.draws, codes, start, step = (self.held[one] for one in ("nodes", "codes", "start", "step"))
         width = {len(row) for table in self.table for row in table}
-        fits = {len(table) for table in self.table} <= {size} and width <= {record.actions * self.draws}
+        fits = {len(table) for table in self.table} <= {len(codes)} and width <= {record.actions * self.draws}
         require(fits, "policy: its table is of another size")
+        require(all(a < b for a, b in pairwise(codes)), "policy: its rows do not increase")
+        self.rows = {code: n for n, code in enumerate(codes)}
+        self.looks_back, heard = len(step[0]) > 1, len(start[0]) > 1 or len(step[0][0][0]) > 1
+        alone = len(start) == len(step[0]) == len(step[0][0]) == 1
+        require(alone or not record.blind, "policy: what it remembers depends on the state, which it does not see")
+        self.hears = (record.agent if record.blind else record.channels[0].receives,) if heard or record.blind else ()
 
     def after(self, time, memory, x, y, events):
-        if not self.held:
-            return 0
         state, event = self.record.state, events[self.hears[0]] if self.hears else 0
         if time:
             left, table = state[x] if self.looks_back else 0, self.held["step"]
@@ -452,17 +449,15 @@ class TablePolicy(Nobody):
 
     def choices(self, time, memory, x):
         """Pairs ((action, next node), probability)."""
-        row = self.record.cell[x]
-        if self.held:
-            row = self.rows.get(row * len(self.held["step"]) * self.draws + memory)
-            require(row is not None, "policy: it has no row for something that it reaches")
+        row = self.rows.get(self.record.cell[x] * len(self.held["step"]) * self.draws + memory)
+        require(row is not None, "policy: it has no row for something that it reaches")
         shares = distribution(self.table[time if self.timed else 0][row])
         return [(divmod(choice, self.draws), share) for choice, share in shares]
 
 
 class HistoryPolicy(Nobody):
-    """A graph of nodes on the events of the observers that it acts on, and for each time rows (node, situation, value) with
-    their probabilities. It remembers (node, m of its situations beside the hidden state, value that it acts on, -1
+    """A graph of nodes on the events of the observers that it acts on, and for each time rows (node, situation, value)
+    with their probabilities. It remembers (node, m of its situations beside the hidden state, value that it acts on, -1
     before)."""
 
     decides = True
@@ -477,7 +472,7 @@ class HistoryPolicy(Nobody):
         self.record, horizon, self.told_at, sees = record, head["horizon"], head["told_at"], head.get("sees") or []
         self.first, *parts = [nested(shape, flat) for _, shape, flat in arrays]
         self.following, rows, rest = parts[:horizon], parts[horizon : 5 * horizon], parts[5 * horizon :]
-        self.table = [dict(self.read_rows(*rows[4 * time : 4 * time + 4])) for time in range(horizon)]
+        self.table = [self.read_rows(*rows[4 * time : 4 * time + 4]) for time in range(horizon)]
         self.told_of, views = rest[: self.told_at is not None], rest[self.told_at is not None :]
         require(place == len(content) and len(views) == 2 * len(sees), "policy: its arrays do not fit")
         kind = f"history, executable {head['executable']}, told at {self.told_at}"
@@ -493,7 +488,7 @@ class HistoryPolicy(Nobody):
     def read_rows(self, nodes, situations, values, chances):
         keys = list(zip(nodes, situations, values, strict=True))
         require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
-        return zip(keys, chances, strict=True)
+        return dict(zip(keys, chances, strict=True))
 
     def read_views(self, views):
         """The number of each tuple of events, at first and later, of those that lead to a node."""
@@ -564,7 +559,7 @@ class Guesses(Nobody):
             self.costs.append({time + late: priced(costs[time], factors[time]) for time in costs if factors[time]})
 
     def read_costs(self, own, arrays, kind):
-        """By time the costs of (node, value); of a path those of (node there, next code, code), the last with code 0."""
+        """By time the costs of (node, value); of a path of (node there, next code, code), the last with code 0."""
         times = range(self.horizon + 1)
         if kind != "path":
             names = {t: f"each.{t}" for t in times} if kind == "each" else {self.horizon: "costs"}
@@ -624,9 +619,9 @@ def holds_strings(observer, tables):
 
 
 class Walk:
-    """The keys that are reached, with the values of the secrets of the channels `asked`. What observers receive is a tuple of
-    events, one of each, 0 where nobody counts it; given the hidden state they are independent. Late, an observation is
-    received one step later, and a last step follows the end.
+    """The keys that are reached, with the values of the secrets of the channels `asked`. What observers receive is a
+    tuple of events, one of each, 0 where nobody counts it; given the hidden state they are independent. Late, an
+    observation is received one step later, and a last step follows the end.
 
     A decision is (share, action, moves), of which any may be taken if the follower decides nothing; a move is (chance,
     departure), and a departure leads to keys by what is seen on arriving."""
@@ -699,8 +694,8 @@ class Walk:
         return all(known.setdefault((x, event, path[y]), y) == y for x, y, event in steps)
 
     def follow(self, time, x, z):
-        """The values of the secrets, 0 before their times; of a path what a rule for it tells apart: the situation where path
-        and events tell it, else what the path shows, and of that under a policy all."""
+        """The values of the secrets, 0 before their times; of a path what a rule for it tells apart: the situation
+        where path and events tell it, else what the path shows, and of that under a policy all."""
         if self.kind in ("path", "each"):
             return (*z, self.shows[x]) if self.grows else (self.shows[x],)
         if time and time not in self.settling:
@@ -735,8 +730,11 @@ class Walk:
         moves = {0: [(x, ONE)]} if self.late and time >= self.record.horizon else self.record.moves(x)
         taken = self.follower.choices(time, key.memory, x) if self.decides else [((a, 0), ONE) for a in moves]
         require({action for (action, _), _ in taken} <= {*moves}, "policy: an action is not available")
-        return [(share, action, [(chance, (key.memory, left, y, key.z, action * shown, node)) for y, chance in moves[action]])
-                for (action, node), share in taken]  # fmt: skip
+        found = []
+        for (action, node), share in taken:
+            ways = [(chance, (key.memory, left, y, key.z, action * shown, node)) for y, chance in moves[action]]
+            found.append((share, action, ways))
+        return found
 
     def arrivals(self, time, departure):
         """What a departure leads to at a time: [(key, events, probability)]."""
@@ -747,8 +745,8 @@ class Walk:
             yield Key(there + node if node else there, y, value), events, part
 
     def step(self, time, key, action=None):
-        """All that a decision of a policy, or an action, leads to, by the event of the observer that counts: {event: [(key,
-        chance)]}."""
+        """All that a decision of a policy, or an action, leads to, by the event of the observer that counts:
+        {event: [(key, chance)]}."""
         return self.moves(self.at(time), key, action)
 
     def moves_of(self, time, key, action):
@@ -999,9 +997,9 @@ def worth_of_channels(rules, hidden, kept):
 
 
 class Histories:
-    """The histories of a policy in windows of times, as the certificate says: H(Z|Y) is bounded from below by an observer that
-    is told memory and x at both ends of a window, from above by one that forgets at its begin and stops looking at its end. A
-    secret with a value at every time has a window before each.
+    """The histories of a policy in windows of times, as the certificate says: H(Z|Y) is bounded from below by an
+    observer that is told memory and x at both ends of a window, from above by one that forgets at its begin and stops
+    looking at its end. A secret with a value at every time has a window before each.
 
     Of a path that tells every W = (memory, x) the bits are H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1})."""
 
@@ -1022,8 +1020,8 @@ class Histories:
         return [(-1, first, range(first + 1)), *((end - first, end, (end,)) for end in more)]
 
     def bounds(self, most):
-        """Bounds on the bits that are hidden, from about so many histories that are kept apart at a time. Logarithms and sums
-        of floats have relative errors below 2^-50."""
+        """Bounds on the bits that are hidden, from about so many histories that are kept apart at a time. Logarithms
+        and sums of floats have relative errors below 2^-50."""
         walk, least, highest, law, now = self.walk, 0.0, 0.0, together(self.walk.begun().values()), 0
         largest = max(1.0, *walk.own.weights)
         for begin, end, times in self.windows():
@@ -1042,7 +1040,7 @@ class Histories:
         return max(0.0, least), walk.most if walk.untimed else min(highest, walk.most)
 
     def follow(self, time, layer, end, times, most):
-        """The bits that count in a window, the bits that merging may have cost, and the probability that was left out."""
+        """The bits that count in a window, the bits that merging may have cost, and the probability left out."""
         walk, waiting, bits, charged, kept, finest = self.walk, [(time, layer)], [], [], 0, 28
         while waiting:
             time, layer = waiting.pop()
@@ -1065,7 +1063,7 @@ class Histories:
         return math.fsum(bits), math.fsum(charged), (ONE - kept) / ONE
 
     def longer(self, time, layer):
-        """The histories after a step; and, of a path that tells everything, the weights of what each key is reached from."""
+        """The histories after a step; of a path that tells everything also what each key is reached from."""
         after, sources = [], []
         for history in layer:
             for _, reached in self.walk.longer(time, history):
@@ -1088,9 +1086,9 @@ class Histories:
 
 
 def merged(layer, most, finest):
-    """Histories with those of nearly the same belief as one, at most so many, and the bits that this may cost, rounded up: what
-    the observer would know more if it told them apart, Σ P(h) KL(belief of h ‖ belief of all that are one). Roots of
-    probabilities are rounded, those of rare histories more coarsely; third, how finely to round the next time."""
+    """Histories with those of nearly the same belief as one, at most so many, and the bits that this may cost, rounded
+    up: what the observer would know more if it told them apart, Σ P(h) KL(belief of h ‖ belief of all that are one).
+    Roots of probabilities are rounded, those of rare histories more coarsely; third, how finely the next time."""
     shapes, after, terms = [], [], []
     for history in layer:
         total = sum(history.values())
@@ -1263,8 +1261,8 @@ class Draws:
         self.source = random.SystemRandom() if seed is None else random.Random(seed)
 
     def bear_out(self, what, claimed, draw, ends, sequences, error, clockless=False):
-        """Draw until an interval for the mean of numbers between two ends, each wrong by at most `error`, lies within what
-        is claimed; each round has a share of the doubt. `clockless`: the draws say nothing from above."""
+        """Draw until an interval for the mean of numbers between two ends, each wrong by at most `error`, lies within
+        what is claimed; each round has a share of the doubt. `clockless`: the draws say nothing from above."""
         (low, high), sums, drawn, rounds, most = ends, [0.0, 0.0], 0, 0, 16 * (self.sequences or sequences)
         while True:
             target = min(most, max(512, 3 * drawn // 2))
@@ -1278,8 +1276,8 @@ class Draws:
             found = max(low, low + mean - off), high if clockless else min(high, low + mean + off)
             if claimed[0] <= found[0] and found[1] <= claimed[1]:
                 return found, drawn
-            words = f"{what}: {float(claimed[0])} … {float(claimed[1])} is claimed with confidence"
-            require(drawn < most, f"{words}, and {float(found[0])} … {float(found[1])} is found in {drawn:,} sequences")
+            words = f"{what}: {float(claimed[0])} … {float(claimed[1])} is claimed with confidence, and"
+            require(drawn < most, f"{words} {float(found[0])} … {float(found[1])} is found in {drawn:,} sequences")
 
 
 class Runs:
@@ -1364,13 +1362,14 @@ def check_items(claim, record):
     hidden, opaque = claim["hidden"], claim["goal"] == "opaque"
     require(len({*hidden}) == len(hidden) > 0, "hidden: a channel comes twice, or there is none")
     require(max(hidden) < len(record.channels), "hidden: a channel does not exist")
-    told = [one["number"] for one in claim["channels"]]
-    wanted = [one.number for one in record.channels if one.number in (0, *hidden) or one.min or one.max is not None]
-    require(told == wanted or (told == hidden == [0]), f"the channels are {told}, expected {wanted}")
-    require(opaque or told == [0], "nothing is proven of other channels with this goal")
-    for one, asked in zip(claim["channels"], [record.channels[n] for n in told], strict=True):
-        same = [one["name"], one["min"], one["max"]] == [asked.name, asked.min, asked.max]
-        require(same and one["lower"] <= one["upper"], f"{asked.name}: its bounds are others, or do not fit each other")
+    asked = [one for one in record.channels if one.number in (0, *hidden) or one.min or one.max is not None]
+    asked = asked if len(claim["channels"]) > 1 or hidden != [0] else asked[:1]
+    told = [[one[name] for name in ("number", "name", "min", "max")] for one in claim["channels"]]
+    wanted = [[one.number, one.name, one.min, one.max] for one in asked]
+    require(told == wanted, f"the channels (number, name, min, max) are {told}, expected {wanted}")
+    require(opaque or len(told) == 1, "nothing is proven of other channels with this goal")
+    for one in claim["channels"]:
+        require(one["lower"] <= one["upper"], f"{one['name']}: its bounds do not fit each other")
     delays = [one["delay"] for one in claim["bounds"]]
     require(delays in ([0], [0, 1]) if opaque else not delays, "the bounds are others")
     require(len(delays) < 2 or 0 in hidden, "a bound with a delay is about the problem's own channel")
