@@ -34,7 +34,7 @@ import random
 import stat
 import struct
 import sys
-from collections import defaultdict
+from collections import defaultdict, namedtuple
 from fractions import Fraction
 from functools import cache, cached_property, reduce
 from itertools import accumulate, pairwise, product
@@ -56,6 +56,7 @@ ALWAYS = 1 << 40  # stands for all times at which moves are alike
 EXACTLY = 80  # histories of one belief alone are merged: roots of probabilities are rounded to multiples of 2^-40
 FOR_THIS = "for this program: use `veil verify`"
 TOO_MANY = f"the policy has too many histories {FOR_THIS}"
+Key = namedtuple("Key", "memory x z")  # what the follower remembers, the hidden state, and the values of secrets
 
 
 class Lie(ValueError):
@@ -120,25 +121,13 @@ def safetensors(content):
 # The forms of JSON texts: a type, what a function accepts, a list of a form, or an object with fields
 
 
-def number(value):
-    """A finite number of a double: no text, truth value, infinity or NaN."""
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+def real(least=-sys.float_info.max, most=sys.float_info.max):
+    """What accepts a number of a double in a range: no text, truth value, infinity or NaN."""
+    return lambda value: type(value) in (int, float) and least <= value <= most
 
 
-def amount(value):
-    return number(value) and value >= 0
-
-
-def count(value):
-    return type(value) is int and 0 <= value < 1 << 31
-
-
-def positive(value):
-    return count(value) and value > 0
-
-
-def sequences(value):
-    return count(value) and value <= MOST_SEQUENCES
+def whole(least=0, most=(1 << 31) - 1):
+    return lambda value: type(value) is int and least <= value <= most
 
 
 def among(*words):
@@ -165,41 +154,42 @@ def check_form(value, form, where):
     return True
 
 
+NUMBER, AMOUNT, COUNT, POSITIVE = real(), real(0), whole(), whole(1)
 PROBLEM = {
-    "problem": str, "states": positive, "actions": positive, "horizon": count, "endless": bool, "cells": positive,
-    "agent": count, "blind": bool, "knows_model": bool,
+    "problem": str, "states": POSITIVE, "actions": POSITIVE, "horizon": COUNT, "endless": bool, "cells": POSITIVE,
+    "agent": COUNT, "blind": bool, "knows_model": bool,
     "observers": [{
-        "observations": positive, "tables": positive, "silent": lambda one: one == -1 or count(one),
-        "sees_actions": bool, "sees_first": bool, "untimed": bool,
+        "observations": POSITIVE, "tables": POSITIVE, "silent": whole(-1), "sees_actions": bool, "sees_first": bool,
+        "untimed": bool,
     }],
     "channels": [{
-        "name": str, "min": optional(amount), "max": optional(amount), "receives": count, "refused": str,
-        "kind": among("once", "path", "each"), "time": count, "values": positive, "ahead": count,
+        "name": str, "min": optional(AMOUNT), "max": optional(AMOUNT), "receives": COUNT, "refused": str,
+        "kind": among("once", "path", "each"), "time": COUNT, "values": POSITIVE, "ahead": COUNT,
     }],
     "quantities": [{
-        "name": str, "sign": among(-1, 1), "bound": lambda one: one is None or type(one) is str or number(one),
-        "discount": lambda one: amount(one) and one <= 1,
+        "name": str, "sign": among(-1, 1), "bound": optional(lambda one: type(one) is str or NUMBER(one)),
+        "discount": real(0, 1),
     }],
 }  # fmt: skip
 CERTIFICATE = {
     "form": str, "arrays": str, "arrays_sha256": str, "problem_hash": str, "record_hash": str, "policy_hash": str,
-    "goal": among("opaque", "transparent"), "hidden": [count],
+    "goal": among("opaque", "transparent"), "hidden": [COUNT],
     "quantities": [{
-        "name": str, "relation": among("≤", "≥"), "bound": optional(number), "value": number, "error": amount,
-        "met": bool, "sequences": sequences, "factor": number,
+        "name": str, "relation": among("≤", "≥"), "bound": optional(NUMBER), "value": NUMBER, "error": AMOUNT,
+        "met": bool, "sequences": whole(0, MOST_SEQUENCES), "factor": NUMBER,
     }],
     "channels": [{
-        "number": count, "name": str, "min": optional(amount), "max": optional(amount), "lower": amount,
-        "upper": amount, "window": [int], "prune": amount, "merge": count, "sampled": optional({
-            "lower": amount, "upper": amount, "sequences": lambda one: sequences(one) and one > 1,
+        "number": COUNT, "name": str, "min": optional(AMOUNT), "max": optional(AMOUNT), "lower": AMOUNT,
+        "upper": AMOUNT, "window": [int], "prune": AMOUNT, "merge": COUNT, "sampled": optional({
+            "lower": AMOUNT, "upper": AMOUNT, "sequences": whole(2, MOST_SEQUENCES),
         }),
     }],
     "bounds": [{
-        "delay": among(0, 1), "upper": number, "prices": [amount],
-        "rules": [{"channel": count, "weight": amount, "memory": str, "steps": [count]}],
+        "delay": among(0, 1), "upper": NUMBER, "prices": [AMOUNT],
+        "rules": [{"channel": COUNT, "weight": AMOUNT, "memory": str, "steps": [COUNT]}],
     }],
-    "register": optional({"nodes": positive, "time": int}),
-    "beliefs": optional({"lower": number, "prices": [amount], "times": count}),
+    "register": optional({"nodes": POSITIVE, "time": int}),
+    "beliefs": optional({"lower": NUMBER, "prices": [AMOUNT], "times": COUNT}),
     **dict.fromkeys(("best_known", "policy_class", "bound_class", "versions", "claim", "seal"), lambda one: True),
 }  # fmt: skip
 
@@ -253,8 +243,8 @@ def together(histories):
 
 
 def rows_of(arrays, name, rows, columns):
-    """The function from a row of a table to the places that it leads to, with their probabilities: row i has the entries
-    `ends[i] … ends[i + 1] − 1`."""
+    """The function from a row of a table to the places that it leads to, with their probabilities: row i has the
+    entries `ends[i] … ends[i + 1] − 1`."""
     ends, column, chance = (arrays[f"{name}.{part}"] for part in ("ends", "column", "chance"))
     fits = len(ends) == rows + 1 and ends == sorted(ends) and ends[0] == 0 and ends[-1] == len(column) == len(chance)
     require(fits and all(0 <= one < columns for one in column), f"{name} are of another size")
@@ -298,7 +288,7 @@ class Observer:
 
 
 class Channel:
-    """A secret and the observer who wants it; `receives`: the number of that observer; `most`: bits that it can hide."""
+    """A secret and the observer who wants it; `receives`: that observer's number; `most`: bits that it can hide."""
 
     def __init__(self, number_of, head, arrays, record):
         vars(self).update(head)
@@ -307,7 +297,7 @@ class Channel:
         each, steps = self.kind == "each", record.horizon + 1
         self.weights = arrays[f"{own}weights"] if each else [1.0] * steps
         fits = len(self.value) == len(self.situation) == record.size and all(-1 <= z < self.values for z in self.value)
-        fits = fits and len(self.weights) == steps and all(map(amount, self.weights))
+        fits = fits and len(self.weights) == steps and all(map(AMOUNT, self.weights))
         fits = fits and self.time <= record.horizon and max(self.receives, record.agent) < len(record.observers)
         require(fits, "a secret, or its time, is of another size, or there is no such observer")
         self.most = log2_count(self.values ** (steps if self.kind == "path" else 1))
@@ -315,7 +305,7 @@ class Channel:
 
 
 class Quantity:
-    """`sign · bound ≤ sign · E[Σ d^t rewards + d^T terminal]`; `most`: the largest sum over a run, whatever the signs."""
+    """`sign · bound ≤ sign · E[Σ d^t rewards + d^T terminal]`; `most`: the largest sum over a run, of any sign."""
 
     def __init__(self, number_of, head, arrays, record):
         vars(self).update(head)
@@ -376,8 +366,8 @@ class Record:
 
 
 class Nobody:
-    """Remembers nothing. A follower says what it remembers after a move and what that costs, in bits that are whole numbers;
-    a policy also says what it chooses."""
+    """Remembers nothing. A follower says what it remembers after a move and what that costs, in bits that are whole
+    numbers; a policy also says what it chooses."""
 
     decides, timed = False, True  # whether it is a policy, and whether it may act otherwise at other times
     hears = ()  # the numbers of the observers whose events count
@@ -429,24 +419,21 @@ class TablePolicy(Nobody):
         shape = shape if self.timed else [1, *shape]
         kind = ("timed" if self.timed else "markov") + (f", memory {memory}" if kind == "memory" else "")
         self.digest, self.table = digest_of(kind, [("f", shape, flat)]), nested(shape, flat)
-        self.held, self.rows, size = register if head or record.blind else None, {}, record.cells
-        if head or record.blind:
-            require(register is not None, "policy: what it remembers is not told")
-            self.draws, codes, start, step = (register[one] for one in ("nodes", "codes", "start", "step"))
-            require(all(a < b for a, b in pairwise(codes)), "policy: its rows do not increase")
-            self.rows, size = {code: n for n, code in enumerate(codes)}, len(codes)
-            self.looks_back, heard = len(step[0]) > 1, len(start[0]) > 1 or len(step[0][0][0]) > 1
-            alone = len(start) == len(step[0]) == len(step[0][0]) == 1
-            require(alone or not record.blind, "policy: what it remembers depends on the state, which it does not see")
-            source = record.agent if record.blind else record.channels[0].receives
-            self.hears = (source,) if heard or record.blind else ()
+        nothing = {"nodes": 1, "codes": range(record.cells), "start": [[0]], "step": [[[[0]]]]}
+        self.held = register if head or record.blind else nothing
+        require(self.held is not None, "policy: what it remembers is not told")
+        self.draws, codes, start, step = (self.held[one] for one in ("nodes", "codes", "start", "step"))
         width = {len(row) for table in self.table for row in table}
-        fits = {len(table) for table in self.table} <= {size} and width <= {record.actions * self.draws}
+        fits = {len(table) for table in self.table} <= {len(codes)} and width <= {record.actions * self.draws}
         require(fits, "policy: its table is of another size")
+        require(all(a < b for a, b in pairwise(codes)), "policy: its rows do not increase")
+        self.rows = {code: n for n, code in enumerate(codes)}
+        self.looks_back, heard = len(step[0]) > 1, len(start[0]) > 1 or len(step[0][0][0]) > 1
+        alone = len(start) == len(step[0]) == len(step[0][0]) == 1
+        require(alone or not record.blind, "policy: what it remembers depends on the state, which it does not see")
+        self.hears = (record.agent if record.blind else record.channels[0].receives,) if heard or record.blind else ()
 
     def after(self, time, memory, x, y, events):
-        if not self.held:
-            return 0
         state, event = self.record.state, events[self.hears[0]] if self.hears else 0
         if time:
             left, table = state[x] if self.looks_back else 0, self.held["step"]
@@ -462,17 +449,15 @@ class TablePolicy(Nobody):
 
     def choices(self, time, memory, x):
         """Pairs ((action, next node), probability)."""
-        row = self.record.cell[x]
-        if self.held:
-            row = self.rows.get(row * len(self.held["step"]) * self.draws + memory)
-            require(row is not None, "policy: it has no row for something that it reaches")
+        row = self.rows.get(self.record.cell[x] * len(self.held["step"]) * self.draws + memory)
+        require(row is not None, "policy: it has no row for something that it reaches")
         shares = distribution(self.table[time if self.timed else 0][row])
         return [(divmod(choice, self.draws), share) for choice, share in shares]
 
 
 class HistoryPolicy(Nobody):
-    """A graph of nodes on the events of the observers that it acts on, and for each time rows (node, situation, value) with
-    their probabilities. It remembers (node, m of its situations beside the hidden state, value that it acts on, -1
+    """A graph of nodes on the events of the observers that it acts on, and for each time rows (node, situation, value)
+    with their probabilities. It remembers (node, m of its situations beside the hidden state, value that it acts on, -1
     before)."""
 
     decides = True
@@ -487,7 +472,7 @@ class HistoryPolicy(Nobody):
         self.record, horizon, self.told_at, sees = record, head["horizon"], head["told_at"], head.get("sees") or []
         self.first, *parts = [nested(shape, flat) for _, shape, flat in arrays]
         self.following, rows, rest = parts[:horizon], parts[horizon : 5 * horizon], parts[5 * horizon :]
-        self.table = [dict(self.read_rows(*rows[4 * time : 4 * time + 4])) for time in range(horizon)]
+        self.table = [self.read_rows(*rows[4 * time : 4 * time + 4]) for time in range(horizon)]
         self.told_of, views = rest[: self.told_at is not None], rest[self.told_at is not None :]
         require(place == len(content) and len(views) == 2 * len(sees), "policy: its arrays do not fit")
         kind = f"history, executable {head['executable']}, told at {self.told_at}"
@@ -503,7 +488,7 @@ class HistoryPolicy(Nobody):
     def read_rows(self, nodes, situations, values, chances):
         keys = list(zip(nodes, situations, values, strict=True))
         require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
-        return zip(keys, chances, strict=True)
+        return dict(zip(keys, chances, strict=True))
 
     def read_views(self, views):
         """The number of each tuple of events, at first and later, of those that lead to a node."""
@@ -574,7 +559,7 @@ class Guesses(Nobody):
             self.costs.append({time + late: priced(costs[time], factors[time]) for time in costs if factors[time]})
 
     def read_costs(self, own, arrays, kind):
-        """By time the costs of (node, value); of a path those of (node there, next code, code), the last with code 0."""
+        """By time the costs of (node, value); of a path of (node there, next code, code), the last with code 0."""
         times = range(self.horizon + 1)
         if kind != "path":
             names = {t: f"each.{t}" for t in times} if kind == "each" else {self.horizon: "costs"}
@@ -633,19 +618,10 @@ def holds_strings(observer, tables):
 # Moves
 
 
-class Key:
-    """What is reached: what the follower remembers, the hidden state, and the values of secrets. A walk has each once."""
-
-    __slots__ = ("memory", "x", "z")
-
-    def __init__(self, memory, x, z):
-        self.memory, self.x, self.z = memory, x, z
-
-
 class Walk:
-    """The keys that are reached, with the values of the secrets of the channels `asked`. What observers receive is a tuple of
-    events, one of each, 0 where nobody counts it; given the hidden state they are independent. Late, an observation is
-    received one step later, and a last step follows the end.
+    """The keys that are reached, with the values of the secrets of the channels `asked`. What observers receive is a
+    tuple of events, one of each, 0 where nobody counts it; given the hidden state they are independent. Late, an
+    observation is received one step later, and a last step follows the end.
 
     A decision is (share, action, moves), of which any may be taken if the follower decides nothing; a move is (chance,
     departure), and a departure leads to keys by what is seen on arriving."""
@@ -662,7 +638,7 @@ class Walk:
         self.most = max((one.most for one in self.secrets), default=0)
         self.untimed = any(record.observers[one.receives].untimed for one in self.secrets)
         self.check_together()
-        self.key, self.shown, self.size = cache(Key), cache(self.shown_of), 0
+        self.shown, self.size = cache(self.shown_of), 0
         self.moves, self.coming, self.decided = cache(self.moves_of), cache(self.coming_of), cache(self.decisions_of)
         begun = ((x, mass, *one) for x, mass in record.starts for one in self.seen(0, x, x, 0))
         self.starts = [(x, events, mass * part >> BITS) for x, mass, events, part in begun]
@@ -718,8 +694,8 @@ class Walk:
         return all(known.setdefault((x, event, path[y]), y) == y for x, y, event in steps)
 
     def follow(self, time, x, z):
-        """The values of the secrets, 0 before their times; of a path what a rule for it tells apart: the situation where path
-        and events tell it, else what the path shows, and of that under a policy all."""
+        """The values of the secrets, 0 before their times; of a path what a rule for it tells apart: the situation
+        where path and events tell it, else what the path shows, and of that under a policy all."""
         if self.kind in ("path", "each"):
             return (*z, self.shows[x]) if self.grows else (self.shows[x],)
         if time and time not in self.settling:
@@ -732,7 +708,7 @@ class Walk:
     def begin(self):
         """Every start: (key, events, probability)."""
         for x, events, chance in self.starts:
-            yield self.key(self.follower.after(0, (), None, x, events), x, self.follow(0, x, ())), events, chance
+            yield Key(self.follower.after(0, (), None, x, events), x, self.follow(0, x, ())), events, chance
 
     def begun(self):
         """The weights of the keys at the start, by the event of the observer that counts."""
@@ -754,8 +730,11 @@ class Walk:
         moves = {0: [(x, ONE)]} if self.late and time >= self.record.horizon else self.record.moves(x)
         taken = self.follower.choices(time, key.memory, x) if self.decides else [((a, 0), ONE) for a in moves]
         require({action for (action, _), _ in taken} <= {*moves}, "policy: an action is not available")
-        return [(share, action, [(chance, (key.memory, left, y, key.z, action * shown, node)) for y, chance in moves[action]])
-                for (action, node), share in taken]  # fmt: skip
+        found = []
+        for (action, node), share in taken:
+            ways = [(chance, (key.memory, left, y, key.z, action * shown, node)) for y, chance in moves[action]]
+            found.append((share, action, ways))
+        return found
 
     def arrivals(self, time, departure):
         """What a departure leads to at a time: [(key, events, probability)]."""
@@ -763,11 +742,11 @@ class Walk:
         value = self.follow(time, y, z)
         for events, part in self.seen(time, x, y, action):
             there = self.follower.after(time, memory, x, y, events)
-            yield self.key(there + node if node else there, y, value), events, part
+            yield Key(there + node if node else there, y, value), events, part
 
     def step(self, time, key, action=None):
-        """All that a decision of a policy, or an action, leads to, by the event of the observer that counts: {event: [(key,
-        chance)]}."""
+        """All that a decision of a policy, or an action, leads to, by the event of the observer that counts:
+        {event: [(key, chance)]}."""
         return self.moves(self.at(time), key, action)
 
     def moves_of(self, time, key, action):
@@ -1018,9 +997,9 @@ def worth_of_channels(rules, hidden, kept):
 
 
 class Histories:
-    """The histories of a policy in windows of times, as the certificate says: H(Z|Y) is bounded from below by an observer that
-    is told memory and x at both ends of a window, from above by one that forgets at its begin and stops looking at its end. A
-    secret with a value at every time has a window before each.
+    """The histories of a policy in windows of times, as the certificate says: H(Z|Y) is bounded from below by an
+    observer that is told memory and x at both ends of a window, from above by one that forgets at its begin and stops
+    looking at its end. A secret with a value at every time has a window before each.
 
     Of a path that tells every W = (memory, x) the bits are H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1})."""
 
@@ -1041,8 +1020,8 @@ class Histories:
         return [(-1, first, range(first + 1)), *((end - first, end, (end,)) for end in more)]
 
     def bounds(self, most):
-        """Bounds on the bits that are hidden, from about so many histories that are kept apart at a time. Logarithms and sums
-        of floats have relative errors below 2^-50."""
+        """Bounds on the bits that are hidden, from about so many histories that are kept apart at a time. Logarithms
+        and sums of floats have relative errors below 2^-50."""
         walk, least, highest, law, now = self.walk, 0.0, 0.0, together(self.walk.begun().values()), 0
         largest = max(1.0, *walk.own.weights)
         for begin, end, times in self.windows():
@@ -1061,7 +1040,7 @@ class Histories:
         return max(0.0, least), walk.most if walk.untimed else min(highest, walk.most)
 
     def follow(self, time, layer, end, times, most):
-        """The bits that count in a window, the bits that merging may have cost, and the probability that was left out."""
+        """The bits that count in a window, the bits that merging may have cost, and the probability left out."""
         walk, waiting, bits, charged, kept, finest = self.walk, [(time, layer)], [], [], 0, 28
         while waiting:
             time, layer = waiting.pop()
@@ -1084,7 +1063,7 @@ class Histories:
         return math.fsum(bits), math.fsum(charged), (ONE - kept) / ONE
 
     def longer(self, time, layer):
-        """The histories after a step; and, of a path that tells everything, the weights of what each key is reached from."""
+        """The histories after a step; of a path that tells everything also what each key is reached from."""
         after, sources = [], []
         for history in layer:
             for _, reached in self.walk.longer(time, history):
@@ -1107,9 +1086,9 @@ class Histories:
 
 
 def merged(layer, most, finest):
-    """Histories with those of nearly the same belief as one, at most so many, and the bits that this may cost, rounded up: what
-    the observer would know more if it told them apart, Σ P(h) KL(belief of h ‖ belief of all that are one). Roots of
-    probabilities are rounded, those of rare histories more coarsely; third, how finely to round the next time."""
+    """Histories with those of nearly the same belief as one, at most so many, and the bits that this may cost, rounded
+    up: what the observer would know more if it told them apart, Σ P(h) KL(belief of h ‖ belief of all that are one).
+    Roots of probabilities are rounded, those of rare histories more coarsely; third, how finely the next time."""
     shapes, after, terms = [], [], []
     for history in layer:
         total = sum(history.values())
@@ -1185,7 +1164,7 @@ class Witness:
         require(len(ends) == len(child) + 1 and time < self.horizon, "beliefs: of another size")
         require(all(0 <= place < self.size * values for place in places), "beliefs: of another size")
         pairs = [divmod(place, values) for place in places]
-        keys = [self.walk.key((), x, self.walk.follow(time, x, (z,))) for x, z in pairs]
+        keys = [Key((), x, self.walk.follow(time, x, (z,))) for x, z in pairs]
         points = []
         for low, high, after in zip(ends, ends[1:], child, strict=False):
             require(0 <= low <= high <= len(places) == len(weights), "beliefs: of another size")
@@ -1242,7 +1221,7 @@ class Witness:
         for time in range(self.horizon - 1, -1, -1):
             points = self.points[time] if time < len(self.points) else []
             self.values = [self.least(time, belief, child) for belief, child in points]
-            keys = (self.walk.key((), x, (0,)) for x in range(self.size))
+            keys = (Key((), x, (0,)) for x in range(self.size))
             self.told[time] = [self.least(time, {key: ONE}, None) for key in keys]
         observer = self.walk.record.observers[self.secret.receives]
         require(len(first) == observer.first, "beliefs: the first are not one for each event")
@@ -1282,8 +1261,8 @@ class Draws:
         self.source = random.SystemRandom() if seed is None else random.Random(seed)
 
     def bear_out(self, what, claimed, draw, ends, sequences, error, clockless=False):
-        """Draw until an interval for the mean of numbers between two ends, each wrong by at most `error`, lies within what
-        is claimed; each round has a share of the doubt. `clockless`: the draws say nothing from above."""
+        """Draw until an interval for the mean of numbers between two ends, each wrong by at most `error`, lies within
+        what is claimed; each round has a share of the doubt. `clockless`: the draws say nothing from above."""
         (low, high), sums, drawn, rounds, most = ends, [0.0, 0.0], 0, 0, 16 * (self.sequences or sequences)
         while True:
             target = min(most, max(512, 3 * drawn // 2))
@@ -1297,8 +1276,8 @@ class Draws:
             found = max(low, low + mean - off), high if clockless else min(high, low + mean + off)
             if claimed[0] <= found[0] and found[1] <= claimed[1]:
                 return found, drawn
-            words = f"{what}: {float(claimed[0])} … {float(claimed[1])} is claimed with confidence"
-            require(drawn < most, f"{words}, and {float(found[0])} … {float(found[1])} is found in {drawn:,} sequences")
+            words = f"{what}: {float(claimed[0])} … {float(claimed[1])} is claimed with confidence, and"
+            require(drawn < most, f"{words} {float(found[0])} … {float(found[1])} is found in {drawn:,} sequences")
 
 
 class Runs:
@@ -1383,13 +1362,14 @@ def check_items(claim, record):
     hidden, opaque = claim["hidden"], claim["goal"] == "opaque"
     require(len({*hidden}) == len(hidden) > 0, "hidden: a channel comes twice, or there is none")
     require(max(hidden) < len(record.channels), "hidden: a channel does not exist")
-    told = [one["number"] for one in claim["channels"]]
-    wanted = [one.number for one in record.channels if one.number in (0, *hidden) or one.min or one.max is not None]
-    require(told == wanted or (told == hidden == [0]), f"the channels are {told}, expected {wanted}")
-    require(opaque or told == [0], "nothing is proven of other channels with this goal")
-    for one, asked in zip(claim["channels"], [record.channels[n] for n in told], strict=True):
-        same = [one["name"], one["min"], one["max"]] == [asked.name, asked.min, asked.max]
-        require(same and one["lower"] <= one["upper"], f"{asked.name}: its bounds are others, or do not fit each other")
+    asked = [one for one in record.channels if one.number in (0, *hidden) or one.min or one.max is not None]
+    asked = asked if len(claim["channels"]) > 1 or hidden != [0] else asked[:1]
+    told = [[one[name] for name in ("number", "name", "min", "max")] for one in claim["channels"]]
+    wanted = [[one.number, one.name, one.min, one.max] for one in asked]
+    require(told == wanted, f"the channels (number, name, min, max) are {told}, expected {wanted}")
+    require(opaque or len(told) == 1, "nothing is proven of other channels with this goal")
+    for one in claim["channels"]:
+        require(one["lower"] <= one["upper"], f"{one['name']}: its bounds do not fit each other")
     delays = [one["delay"] for one in claim["bounds"]]
     require(delays in ([0], [0, 1]) if opaque else not delays, "the bounds are others")
     require(len(delays) < 2 or 0 in hidden, "a bound with a delay is about the problem's own channel")

@@ -15,14 +15,31 @@ from veil.proof.described import described
 from veil.proof.record import read_record
 
 BASE = "veil.proof.checking"
-FILES = ("veil.proof.verify_files", "veil.proof.certificate_file")  # what `veil verify FOLDER` reaches
+FILES = ("veil.proof.verify_files", "veil.proof.certificate_file")  # what the numbers of `veil verify FOLDER` need
 MOST_BRANCHES = 20
-MOST_LINES = 3495
-MOST_LINES_WITH_FILES = 4291
+MOST_LINES = 3394
+MOST_LINES_WITH_FILES = 3736
 
 
 def lines(modules: set[str]) -> int:
     return sum(len(MODULES[name].read_text("utf-8").splitlines()) for name in modules)
+
+
+def statements(modules: set[str]) -> int:
+    """The lines that do something: no empty ones, comments, docstrings or imports."""
+    count = 0
+    for name in modules:
+        text = MODULES[name].read_text("utf-8")
+        tree, lines = ast.parse(text), text.splitlines()
+        idle = {number for number, line in enumerate(lines, 1) if not line.strip() or line.strip().startswith("#")}
+        for one in ast.walk(tree):
+            words = one.value if isinstance(one, ast.Expr) else None
+            if isinstance(one, ast.Import | ast.ImportFrom) or (
+                isinstance(one, ast.stmt) and isinstance(words, ast.Constant)
+            ):
+                idle |= set(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+        count += len(lines) - len(idle)
+    return count
 
 
 def test_the_trusted_base_is_small():
@@ -37,7 +54,7 @@ def test_what_reads_the_files_is_small():
     found = set[str]().union(*map(reached, FILES))
     assert lines(found) <= MOST_LINES_WITH_FILES, {name: lines({name}) for name in sorted(found - reached(BASE))}
     assert {name.split(".")[1] for name in found if "." in name} == {"common", "proof", "policy"}
-    assert {name for name in found if name.startswith("veil.policy.")} == {"veil.policy.files"}
+    assert {name for name in found if name.startswith("veil.policy.")} == {"veil.policy.stored"}
 
 
 def test_it_loads_nothing_else():
@@ -82,7 +99,11 @@ def test_bytes_and_tables_are_enough():
 
 
 if __name__ == "__main__":
-    for module in sorted(reached(BASE)):
-        print(f"{lines({module}):5}  {module}")
-    print(f"{lines(reached(BASE)):5}  in all")
-    print(f"{lines(set[str]().union(*map(reached, FILES))):5}  with what reads the files of a folder")
+    base = reached(BASE)
+    parts = {module: {module} for module in sorted(base)} | {
+        "in all": base,
+        "with what reads the files of a folder": set[str]().union(*map(reached, FILES)),
+        "the second verifier": {"veil.verify_plain"},
+    }
+    for words, modules in parts.items():
+        print(f"{lines(modules):5} lines, {statements(modules):4} of statements:  {words}")

@@ -134,7 +134,7 @@ def measure(
     from ..measure.given_secret import shown_return_given_secret
     from ..measure.measures import quantities
     from ..measure.pairs import pair_values
-    from ..proof.certificate_file import MARKER
+    from ..proof.certificate_writing import MARKER
     from ..proof.certify import certify
     from ..proof.feasibility import proven_others, reaches_threshold
 

@@ -49,6 +49,7 @@ def verify(
     from ..proof.verify import check_scenario, draws_of
     from ..proof.verify import verify as check
     from ..proof.verify_files import verify_files
+    from ..proof.words import check_words
 
     more = Further("verify", changes, check)
     changes, drawn = more.changes, more.of(check)
@@ -57,6 +58,8 @@ def verify(
     certificate = Certificate.load(parts.certificate)
     with working("checking the certificate", quiet=as_json):
         found = verify_files(certificate, parts.record, Path(parts.policy), draws=draws) if parts.has_record else None
+        if found is not None:
+            check_words(certificate, found.record)
         problem = parts.problem(changes)
         if problem is not None:
             acting = _acting(problem, parts)

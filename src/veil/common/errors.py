@@ -3,6 +3,12 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from .verdicts import CertificateError as CertificateError
+from .verdicts import CertificateFileError as CertificateFileError
+from .verdicts import PolicyFileError as PolicyFileError
+from .verdicts import TooLargeError as TooLargeError
+from .verdicts import VeilError as VeilError
+
 Place = tuple[str | int, ...]
 
 REST = "… and "
@@ -18,10 +24,6 @@ class Defect(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
-
-
-class VeilError(Exception):
-    """Base of all errors that veil raises for a user's fault."""
 
 
 class InputError(VeilError, ValueError):
@@ -58,14 +60,6 @@ class InfeasibleError(VeilError):
     """A threshold on the return that no policy reaches; says the largest return there is and what to do instead."""
 
 
-class TooLargeError(VeilError):
-    """The work asked for does not fit the budget of time or memory; says how large it is and what to do instead."""
-
-
-class PolicyFileError(VeilError, ValueError):
-    """A policy file that cannot be read as one."""
-
-
 class CheckpointError(VeilError):
     """A checkpoint that cannot be written, read, or that belongs to another run."""
 
@@ -84,14 +78,6 @@ class ModelFileError(VeilError, ValueError):
 
 class MissingExtraError(VeilError, ImportError):
     """A package that veil needs only for this is not installed; says how to install it."""
-
-
-class CertificateError(VeilError, ValueError):
-    """A certificate that does not hold, does not belong to its problem or policy, or cannot be read; says what failed."""
-
-
-class CertificateFileError(CertificateError):
-    """A certificate whose files are missing or cannot be read, so that nothing is known of what it claims."""
 
 
 class PluginError(VeilError):

@@ -1,23 +1,17 @@
-"""Files that are complete or absent: written beside their place and moved there in one step; and read within limits."""
+"""Files that are complete or absent: written beside their place and moved there in one step."""
 
 import errno
 import os
 import secrets
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import InputError
-
-_PART = 2**20  # bytes read at a time: one call would allocate the limit, not the size of the file
-LARGEST_FILE = 2**32
-"""Bytes of a file of a result folder, far above what fits the memory of a solve."""
-
-
-def reason(error: Exception) -> str:
-    """Why a file cannot be read or written."""
-    return getattr(error, "strerror", None) or str(error)
+from .ordinary import LARGEST_FILE as LARGEST_FILE
+from .ordinary import check_ordinary as check_ordinary
+from .ordinary import read_whole as read_whole
+from .ordinary import reason as reason
 
 
 @contextmanager
@@ -36,45 +30,6 @@ def check_replaceable(path: str | Path, marker: bytes = b"") -> None:
         raise OSError(errno.EINVAL, "it exists and is not an ordinary file")
     if path.exists() and path.stat().st_size and marker not in read_whole(path):
         raise OSError(errno.EEXIST, "it exists, and veil did not write it as a file of this kind: choose another name")
-
-
-def read_whole(path: str | Path, most_bytes: int = LARGEST_FILE) -> bytes:
-    """The content of an ordinary file, or of one that a link points to.
-
-    A folder that comes from someone else may hold pipes, devices and files of any size: those are refused, without waiting for
-    a pipe and without reading more than the limit.
-
-    **Raises:** `OSError` where it cannot be read, is not an ordinary file, or has more bytes than `most_bytes`.
-    """
-    check_ordinary(path, most_bytes)
-    waits_for_nobody = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, waits_for_nobody), "rb") as file:
-        _check_status(os.fstat(file.fileno()), path, most_bytes)  # it may be another one by now
-        parts, left = [], most_bytes + 1
-        while part := file.read(min(left, _PART)):
-            parts.append(part)
-            left -= len(part)
-    if left <= 0:
-        raise _too_large(path, most_bytes)
-    return b"".join(parts)
-
-
-def check_ordinary(path: str | Path, most_bytes: int = LARGEST_FILE) -> None:
-    """Raise `OSError` as `read_whole` does, for a file that another library opens."""
-    _check_status(os.stat(path), path, most_bytes)
-
-
-def _check_status(found: os.stat_result, path: str | Path, most_bytes: int) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is not an ordinary file", str(path))
-    if found.st_size > most_bytes:
-        raise _too_large(path, most_bytes)
-
-
-def _too_large(path: str | Path, most_bytes: int) -> OSError:
-    return OSError(errno.EFBIG, f"it has more than {most_bytes:,} bytes", str(path))
 
 
 def write_whole(path: str | Path, content: bytes, *, marker: bytes = b"") -> None:

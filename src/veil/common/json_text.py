@@ -1,15 +1,11 @@
 """JSON texts from files: nested no deeper than a parser can follow."""
 
-import errno
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from .files import read_whole
 
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]++")
@@ -36,17 +32,3 @@ def parse_json(text: str | bytes, pairs: Callable[[list[tuple[str, object]]], ob
     if depth > MOST_LEVELS:
         raise ValueError(f"lists or objects are nested {depth:,} levels deep, expected at most {MOST_LEVELS}")
     return json.loads(found, object_pairs_hook=pairs)
-
-
-def read_json(path: Path, most_bytes: int) -> Any:
-    """The value that a JSON file of at most so many bytes holds.
-
-    **Raises:** `OSError` where it cannot be read; `ValueError` as `parse_json`, or where it is larger or no ordinary file.
-    """
-    try:
-        content = read_whole(path, most_bytes)
-    except OSError as error:
-        if error.errno in (errno.EFBIG, errno.EINVAL):  # what is there is no such file
-            raise ValueError(error.strerror) from None
-        raise
-    return parse_json(content)

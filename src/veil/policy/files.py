@@ -1,29 +1,24 @@
 """Policy files: safetensors, which hold numbers only and run no code when they are opened."""
 
-import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ..common.errors import PolicyFileError
-from ..common.files import check_ordinary, reason, write_whole
-
-_FORMAT = "veil-policy-1"
-_NUMBERS = ("F64", "F32", "F16", "I64", "I32", "U8")
-_TYPE = re.compile(r"[<>|]?[if][1248]")
+from ..common.files import reason, write_whole
+from .stored import FORMAT
+from .stored import read_table as read_table
+from .stored import unpacked as unpacked
 
 
 def save_table(path: str | Path, kind: str, table: np.ndarray) -> None:
     """Write a table with its kind; the file appears complete or not at all."""
     # One entry: safetensors writes several in an order that changes from run to run.
-    content = save({"probabilities": np.ascontiguousarray(table)}, metadata={"veil": f"{_FORMAT} {kind}"})
+    content = save({"probabilities": np.ascontiguousarray(table)}, metadata={"veil": f"{FORMAT} {kind}"})
     try:
-        write_whole(path, content, marker=_FORMAT.encode())
+        write_whole(path, content, marker=FORMAT.encode())
     except OSError as error:
         raise PolicyFileError(f"cannot write policy to {path}: {reason(error)}") from error
 
@@ -32,49 +27,3 @@ def packed(arrays: Sequence[np.ndarray]) -> tuple[list[list[object]], np.ndarray
     """The type and shape of each array, and the bytes of all of them as one table."""
     content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
     return [[array.dtype.str, *array.shape] for array in arrays], np.frombuffer(content, dtype=np.uint8)
-
-
-def unpacked(described: Sequence[Sequence[Any]], table: np.ndarray) -> list[np.ndarray]:
-    """The arrays that `packed` wrote; raises `ValueError` if the two do not belong together."""
-    arrays: list[np.ndarray] = []
-    begin, content = 0, table.tobytes()
-    for name, *shape in described:
-        # Compared before NumPy sees it, which knows many more names, and warns of some.
-        if not _TYPE.fullmatch(name) or not all(isinstance(size, int) and size >= 0 for size in shape):
-            raise ValueError(f"an array of {name!r} with shape {shape}")
-        dtype = np.dtype(name)
-        count = math.prod(shape) * dtype.itemsize
-        arrays.append(np.frombuffer(content[begin : begin + count], dtype=dtype).reshape(shape))
-        begin += count
-    if begin != len(content):
-        raise ValueError(f"{len(content)} bytes in {len(arrays)} arrays")
-    return arrays
-
-
-def read_table(path: str | Path) -> tuple[str, np.ndarray]:
-    """The kind of a policy file and its table.
-
-    The kind is `"markov"`, `"timed"`, `"memory"` and what is remembered, or `"history"` and what its arrays are.
-
-    **Raises:** `PolicyFileError` on anything else.
-    """
-    try:
-        check_ordinary(path)
-        with safe_open(path, framework="numpy") as file:
-            found = (file.metadata() or {}).get("veil", "")
-            form, _, kind = found.partition(" ")
-            if form != _FORMAT or "probabilities" not in file.keys():  # noqa: SIM118
-                raise PolicyFileError(
-                    f"{path} is a safetensors file but not a policy of veil: its format is {found!r}, expected {_FORMAT!r}"
-                )
-            if (numbers := file.get_slice("probabilities").get_dtype()) not in _NUMBERS:  # others need more than NumPy
-                raise PolicyFileError(f"{path} holds numbers of type {numbers}, expected one of {', '.join(_NUMBERS)}")
-            return kind, file.get_tensor("probabilities")
-    except FileNotFoundError:
-        raise PolicyFileError(f"there is no policy file {path}") from None
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
-        if isinstance(error, PolicyFileError):
-            raise
-        raise PolicyFileError(
-            f"{path} cannot be read as a policy: {reason(error)}; write one with policy.save(path)"
-        ) from None

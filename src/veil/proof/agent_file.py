@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.errors import CertificateError, CertificateFileError, PolicyFileError
 from ..common.json_text import parse_json
-from ..policy.files import read_table, unpacked
+from ..common.verdicts import CertificateError, CertificateFileError, PolicyFileError
+from ..policy.stored import read_table, unpacked
 from .agent import Agent
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
-from ..common.errors import CertificateError
+from ..common.verdicts import CertificateError
 
 Numbers = Int[np.ndarray, " n"]
 UNIT = 2.0**-53  # u: half a unit in the last place of 1

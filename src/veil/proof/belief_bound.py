@@ -107,9 +107,8 @@ class _Backward:
         """The beliefs of a time as rows, and the number of that which each event leads to."""
         what, later = f"beliefs: those of time {time}", self.bound.points[time + 1 : time + 2]
         require(time < self.horizon, f"{what} are too many times")
-        child = read_integers(
-            given.child, -1, sum(len(one.child) for one in later), (None, self.problem.num_events[0]), what
-        )
+        most, wide = sum(len(one.child) for one in later), self.problem.num_events[0]
+        child = read_integers(given.child, -1, most, (None, wide), what)
         shape = len(child), self.size * self._values(time)
         rows = Rows.read((given.ends, given.place, given.weight), *shape, what)
         require((rows.chance > FLOOR) & (rows.chance <= 1), f"{what} have numbers that are no probabilities")

@@ -1,11 +1,12 @@
 """The certificate: what is claimed of a policy and of all others, as three lists with the rules that prove it."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..common.rounding import lower_text, upper_text
 from ..common.values import Value
-from .certificate_file import load_statement, save_statement
+from .certificate_file import load_fields
+from .certificate_writing import save_statement
 from .claims import ProvenChannel, ProvenQuantity
 from .statement import Statement
 
@@ -160,5 +161,4 @@ class Certificate(Statement, Value):
         **Raises:** `CertificateError` if a file is damaged, saying which and how; `CertificateFileError`, which derives from
         it, if one is missing or cannot be read.
         """
-        found = load_statement(path)
-        return cls(**{one.name: getattr(found, one.name) for one in fields(found)})
+        return cls(**load_fields(path))

@@ -179,12 +179,9 @@ class _CheckedTable(CheckedPolicy):
         require(type(self.nodes) is int and 1 <= self.nodes <= 2**20, "policy: its nodes are too many")
         require(problem.record.cells * size * self.nodes < 2**62, "policy: it remembers too much")
         self.codes = read_integers(register.codes, 0, 2**62, (None,), "policy: its rows")
-        self.start = read_integers(
-            register.start, -1, size * self.nodes, (None, None), "policy: what it remembers at first"
-        )
-        self.automaton = read_integers(
-            register.step, -1, size, (size, None, None, None), "policy: what it remembers then"
-        )
+        what, shape = "policy: what it remembers", (size, None, None, None)
+        self.start = read_integers(register.start, -1, size * self.nodes, (None, None), f"{what} at first")
+        self.automaton = read_integers(register.step, -1, size, shape, f"{what} then")
         first, event = 1, 1
         if self.place is not None:
             first, event = problem.num_first[self.place], problem.num_events[self.place]
@@ -286,9 +283,8 @@ class _CheckedHistory(CheckedPolicy):
         node = (self.following[time - 1][before, event] if time else self.first[event]).astype(np.int64)
         m = self.step_of[m, state] if time else self.begun[state]
         if self.told is not None and time == self.told_at:
-            node = np.where(node >= 0, self.told[node, self.situation[y] + m * self.problem.states], -1).astype(
-                np.int64
-            )
+            told = self.told[node, self.situation[y] + m * self.problem.states]
+            node = np.where(node >= 0, told, -1).astype(np.int64)
         require(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
         value = self.value[self.place[y] + m * self.problem.states] + 1 if time == self.time else value
         return np.ravel_multi_index((node, m, value * self.apart), self.shape)
@@ -298,10 +294,8 @@ class _CheckedHistory(CheckedPolicy):
         here, m, settled = np.unravel_index(memory, self.shape)
         known, shape = self.situation[x] + m * self.problem.states, (_MOST_NODES, self.size, self.num_values + 1)
         settled = settled if self.apart else z + (time >= self.time)
-        codes, wanted = (
-            np.ravel_multi_index(parts, shape) for parts in ((node, situation, value + 1), (here, known, settled))
-        )
-        return chances, _found(codes, wanted, time)
+        codes = np.ravel_multi_index((node, situation, value + 1), shape)
+        return chances, _found(codes, np.ravel_multi_index((here, known, settled), shape), time)
 
 
 def _entry(table: np.ndarray, *index: Numbers) -> Numbers:

@@ -168,9 +168,8 @@ class CheckedProblem:
             least *= min(float(table.chance.min()) for table in one.tables)
             sums += [table.sums for table in one.tables]
             seen = row // self.actions if self.delay else moves.target
-            shown *= np.max(
-                [table.degree[self._shown(table, seen, row % self.actions)] for table in one.tables], axis=0
-            )
+            counts = [table.degree[self._shown(table, seen, row % self.actions)] for table in one.tables]
+            shown *= np.max(counts, axis=0)
         require(least >= FLOOR, f"problem: a probability can be {least}, expected 2^-900 (about 1e-271) or more")
         longest = max([self.states, int(record.model.max()) + 1, *(one.observations for one in self.observers)])
         defect = defect_of(np.concatenate(sums), longest, "problem") * max(1, len(self.observers))

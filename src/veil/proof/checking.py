@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..common.errors import CertificateError
 from ..common.pace import Watch
+from ..common.verdicts import CertificateError
 from .agent import Agent
 from .arithmetic import UNIT, require
 from .attainable import SAME_RETURN, attainable, rounding_of
@@ -50,9 +50,10 @@ class Verification:
 
     **Attributes:** `channels`: for each channel of the certificate, by number, the values of the policy that are proven;
     `uppers`: each upper bound; `sampled`: for each statistical claim on bits the interval that the verifier drew, by number of
-    the channel; `beliefs`: the lower bound over all policies of agents that see what the observer sees.
+    the channel; `beliefs`: the lower bound over all policies of agents that see what the observer sees; `record`: the problem.
     """
 
+    record: Record
     channels: dict[int, PolicyValues]
     uppers: tuple[float, ...]
     sampled: dict[int, Interval]
@@ -79,13 +80,9 @@ class Verification:
 
 
 def check(
-    claim: Claim,
-    record: Record,
-    agent: Agent,
-    register: Register | None,
-    draws: Draws | None = None,
-    clock: Watch | None = None,
-) -> Verification:
+    claim: Claim, record: Record, agent: Agent, register: Register | None,
+    draws: Draws | None = None, clock: Watch | None = None,
+) -> Verification:  # fmt: skip
     """Recompute what a certificate claims of a policy in a problem.
 
     **Arguments:** `register`: what the policy remembers; `draws`: for statistical claims; `clock`: checked about every second.
@@ -109,7 +106,7 @@ class _Check:
         self, claim: Claim, record: Record, agent: Agent, register: Register | None, draws: Draws, clock: Watch | None
     ):
         self.claim, self.record, self.policy, self.draws, self.clock = claim, record, (agent, register), draws, clock
-        self.heard = channels_heard(record, agent, register)
+        self.heard, self.bounds = channels_heard(record, agent, register), tuple(one.bound for one in claim.quantities)
         self.random, self.own = np.random.default_rng(draws.seed), CheckedProblem(record)
 
     def acting(self, number: int) -> CheckedProblem:
@@ -138,10 +135,9 @@ class _Check:
                 require(one.met is met, f"quantities: {words}")
         uppers, beliefs = tuple(self._check_upper(one) for one in claim.bounds), None
         if (told := claim.beliefs) is not None:
-            beliefs = belief_bound(self.own, told, tuple(one.bound for one in claim.quantities), self.clock)
-            words = f"beliefs: a lower bound of {told.lower} is claimed, and {beliefs} is found"
-            require(told.lower <= beliefs, words)
-        return Verification(channels, uppers, sampled, beliefs)
+            beliefs = belief_bound(self.own, told, self.bounds, self.clock)
+            require(told.lower <= beliefs, f"beliefs: a lower bound of {told.lower} is claimed, and {beliefs} is found")
+        return Verification(self.record, channels, uppers, sampled, beliefs)
 
     def _check_percentage(self, bound: float, wanted: str, paid: Paid) -> None:
         """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
@@ -152,10 +148,10 @@ class _Check:
 
     def _check_channel(self, one: ProvenChannel, problem: CheckedProblem) -> PolicyValues:
         """What is proven of a channel, and of the quantities where it is the own one."""
-        claim, bounds = self.claim, tuple(each.bound for each in self.claim.quantities)
+        claim = self.claim
         proven = [k for k, each in enumerate(claim.quantities) if one.number == 0 and not each.sequences]
         found = policy_values(
-            problem, self.policy, one.window, one.prune, claim.values, bounds=bounds, goal=claim.goal, merge=one.merge,
+            problem, self.policy, one.window, one.prune, claim.values, bounds=self.bounds, goal=claim.goal, merge=one.merge,
             clock=self.clock, quantities=bool(proven), bits=one.lower > 0 or one.upper < problem.most_bits,
         )  # fmt: skip
         words = f"{one.lower} … {one.upper} is claimed, {found.lower} … {found.upper} is found"
@@ -185,7 +181,7 @@ class _Check:
     def _check_upper(self, bound: ProvenBound) -> float:
         """The bound that rules prove, or `log2 |Z|`, which needs none; raises `CertificateError` where less is claimed."""
         claim, channels = self.claim, tuple(one.channel for one in bound.rules)
-        bounds, factors = (tuple(getattr(one, name) for one in claim.quantities) for name in ("bound", "factor"))
+        factors = tuple(one.factor for one in claim.quantities)
         ahead = self.own.each is not None and self.own.each.ahead
         if claim.hidden == (0,) and ahead and not any((*bound.prices, *factors)):
             require(bound.upper >= self.own.most_bits, "upper bound: no rule is known for values that lie ahead")
@@ -194,7 +190,7 @@ class _Check:
         require(fits, f"rule: its channels are {channels}, expected others")
         other = bound.delay or channels != (0,)
         problem = CheckedProblem(self.record, (0,) if bound.delay else channels, (), bound.delay) if other else self.own
-        found = rule_bound(problem, bound, bounds, claim.values, claim.kept, factors, self.clock)
+        found = rule_bound(problem, bound, self.bounds, claim.values, claim.kept, factors, self.clock)
         words = "upper bound: a rule excludes something that a policy can reach, and so proves nothing"
         require(found < math.inf, words)
         most = min(most_bits(self.record, self.record.channels[number]) for number in claim.hidden)

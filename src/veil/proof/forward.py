@@ -6,9 +6,9 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from ..common.errors import TooLargeError
 from ..common.pace import Pace, Watch
 from ..common.plain_logs import log2_of_count, log2_or_zero
+from ..common.verdicts import TooLargeError
 from .arithmetic import FLOOR, TINY, UNIT, Numbers, defect_of, discount_power, gamma, group
 from .checked_policy import CheckedPolicy, Entries, some
 from .checked_problem import CheckedProblem, Moves, Paid
@@ -105,9 +105,8 @@ class ForwardPass:
         moves = problem.at(time + 1) if self.apart or policy.hears else problem.unseen
         count = policy.count(x, moves)
         if count > self.most_moves:
-            raise TooLargeError(
-                f"the observation tree has {count:,} branches at time {time + 1}, expected at most {self.most_moves:,}"
-            )
+            words = f"{count:,} branches at time {time + 1}, expected at most {self.most_moves:,}"
+            raise TooLargeError(f"the observation tree has {words}")
         with self.pace.step(count):
             self._move(choices, moves)
         self.time += 1
@@ -128,9 +127,8 @@ class ForwardPass:
             self.terms.append(conditional_entropy(mass, taken.entry, history, arrived.memory, arrived.x))
         self._store(history, self._followed(arrived), mass)
         if self.apart and self.merge:
-            merged, charge = merge_histories(
-                self.history, group(*self.entries)[1], self.mass, self.merge, self.relative_error()
-            )
+            code, eta = group(*self.entries)[1], self.relative_error()
+            merged, charge = merge_histories(self.history, code, self.mass, self.merge, eta)
             self.charged += charge
             self._store(merged, self.entries, self.mass)
 

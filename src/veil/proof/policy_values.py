@@ -163,9 +163,9 @@ def _proven(
     error = 1.02 * (error + (power + missed) * tail + (law.lost + left_out) * largest) + FLOOR
     middle = Fraction(math.fsum([*found.parts, *ends])) + paid.offset
     low, high = middle - Fraction(float(error)), middle + Fraction(float(error))
-    met = bound is None or (
-        not problem.endless and always_met(paid.sign, bound, *paid.given, paid.discount, problem.horizon)
-    )
+    met = bound is None
+    if bound is not None and not problem.endless:
+        met = always_met(paid.sign, bound, *paid.given, paid.discount, problem.horizon)
     if bound is not None and not met:
         if low < Fraction(bound) <= high if paid.sign > 0 else low <= Fraction(bound) < high:
             low, high = exact_return(problem, law.policy, paid) or (low, high)

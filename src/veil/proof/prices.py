@@ -19,13 +19,9 @@ class Lagrangian:
     """
 
     def __init__(
-        self,
-        problem: CheckedProblem,
-        prices: tuple[float, ...],
-        factors: tuple[float, ...],
-        after: tuple[Float[np.ndarray, " N"], float],
-        steps: int,
-    ):
+        self, problem: CheckedProblem, prices: tuple[float, ...], factors: tuple[float, ...],
+        after: tuple[Float[np.ndarray, " N"], float], steps: int,
+    ):  # fmt: skip
         self.problem, self.prices, self.factors, self.steps = problem, prices, factors, steps
         terms = zip(prices, factors, problem.paid, strict=True)
         self.parts = [(price * one.sign + factor, one) for price, factor, one in terms]
@@ -49,12 +45,10 @@ class Lagrangian:
 
     def slacks(self, bounds: Bounds) -> list[float]:
         """`λ_k s_k δ_k`, less what the centred rewards leave out."""
-        parts = zip(self.prices, self.factors, self.problem.paid, bounds, strict=True)
-        found = [
-            [price * one.sign * float(Fraction(bound or 0.0) - one.offset), -factor * float(one.offset)]
-            for price, factor, one, bound in parts
-        ]
-        return [slack for pair in found for slack in pair]
+        found = list[float]()
+        for price, factor, one, bound in zip(self.prices, self.factors, self.problem.paid, bounds, strict=True):
+            found += [price * one.sign * float(Fraction(bound or 0.0) - one.offset), -factor * float(one.offset)]
+        return found
 
     def _power(self, number: int, one: Paid, time: int) -> float:
         power, missed = discount_power(one.discount, time)

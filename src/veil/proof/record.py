@@ -14,7 +14,7 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from ..common.errors import CertificateError
+from ..common.verdicts import CertificateError
 from .arithmetic import Numbers, require
 from .reading import MALFORMED, Arrays, Rows, check_form, each_once, formed, forms_of, is_amount, is_finite, whole
 
@@ -191,12 +191,10 @@ class _Reader(Arrays):
         counts = quantities[0].discount < 1 or not head["endless"]
         require(counts, "problem: the return over an infinite horizon has no discount")
         require(head["agent"] < len(observers), "problem: there is no observer of the number of its agent")
-        given = {name: value for name, value in head.items() if name not in ("observers", "channels", "quantities")}
+        lists = {"observers": observers, "channels": channels, "quantities": quantities}
         state, cell = self.integers("state", 0, self.states, size), self.integers("cell", 0, head["cells"], size)
-        return Record(
-            **given, moves=moves, starts=(starts, factors[0], factors[1]), model=model, state=state, cell=cell,
-            observers=observers, channels=channels, quantities=quantities, digest=digest,
-        )  # fmt: skip
+        parts = {"moves": moves, "starts": (starts, *factors), "model": model, "state": state, "cell": cell}
+        return Record(**{**head, **lists, **parts}, digest=digest)
 
     def observer(self, head: dict[str, Any], own: str) -> ObserverRecord:
         observations, tables = head["observations"], list[Rows]()

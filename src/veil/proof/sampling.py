@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.errors import TooLargeError
 from ..common.pace import Watch
 from ..common.plain_logs import log2_or_zero, natural_log
+from ..common.verdicts import TooLargeError
 from .arithmetic import UNIT, Numbers, by_event, defect_of, gamma, group, require
 from .checked_policy import Entries, Taken, read_policy, some
 from .checked_problem import CheckedProblem
@@ -107,14 +107,12 @@ class Sampler:
             raise TooLargeError("a path that does not tell the hidden state has too many values to be filtered")
         if problem.each is not None and problem.each.ahead:
             raise TooLargeError("values that lie ahead are not filtered")
-        found, at_once = list[np.ndarray](), max(self.batch, _MOST_EVENTS // (problem.horizon + 1))
+        found, batch = list[np.ndarray](), self.batch
         while count > 0:
-            _, events = self._runs(min(count, at_once), random, clock)
+            _, events = self._runs(min(count, max(batch, _MOST_EVENTS // (problem.horizon + 1))), random, clock)
             count -= events.shape[1]
-            found += [
-                self._left(events[:, begin : begin + self.batch], clock)
-                for begin in range(0, events.shape[1], self.batch)
-            ]
+            parts = (events[:, begin : begin + batch] for begin in range(0, events.shape[1], batch))
+            found += [self._left(part, clock) for part in parts]
         return np.concatenate(found)
 
     @property

@@ -48,7 +48,7 @@ def verify(
     problem = counted_problem(certificate, problem)
     agent, register = described(problem, policy)
     found = check(certificate, record_of(problem), agent, register, draws)
-    check_words(certificate, record_of(problem))
+    check_words(certificate, found.record)
     return found
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from ..common.errors import InputError
 from ..common.files import reason, write_whole
-from ..common.json_text import read_json
+from ..common.json_files import read_json
 from ..formats.documents import Part, json_text, refuse_document
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import InputError
 from ..common.files import file_errors, locked, write_whole
-from ..common.json_text import read_json
+from ..common.json_files import read_json
 from .events import Events
 from .own import check_own
 from .routes import Refused, Request, text_of

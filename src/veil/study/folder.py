@@ -15,7 +15,8 @@ from typing import Any
 
 from ..common.errors import InputError
 from ..common.files import file_errors, locked, reason, write_whole
-from ..common.json_text import parse_json, read_json
+from ..common.json_files import read_json
+from ..common.json_text import parse_json
 from ..formats.documents import json_text
 from ..formats.results.folder import DOCUMENT
 from .definition import Run, Study
