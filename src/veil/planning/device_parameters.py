@@ -10,14 +10,13 @@ from jaxtyping import Float
 
 from ..common.errors import InputError
 from ..common.logs import device_log
-from .ascent import Ascent
 from .device_layers import DeviceLayers
 from .device_layout import COMPILE_SECONDS
 from .iteration import Iteration
 from .objective import Objective
-from .on_samples import MOST_BATCH
 from .options import SolveOptions
 from .parameters import LOWEST, Parameters, least_share
+from .sampled_ascent import MOST_BATCH, SampledAscent
 from .schedule import first_batch, sampled_schedule
 from .starts import sampled_starts
 
@@ -111,4 +110,4 @@ def on_device(
     starts = sampled_starts(objective, safe, options, given)[: layers.layout.starts]
     schedule = sampled_schedule(len(starts), per_sequence * batch, clock.time_limit, options.iterations)
     known = [layers.send(table) for table in [safe, *given]]
-    return Ascent(objective, DeviceParameters(objective, safe), starts, known, schedule, options, batch)
+    return SampledAscent(objective, DeviceParameters(objective, safe), starts, known, schedule, options, batch)

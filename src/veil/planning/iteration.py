@@ -1,10 +1,12 @@
 """What `search` runs: a method as a sequence of states over tables, which can be stopped and resumed anywhere."""
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
+
+from ..common.clock import Clock, Progress
 
 
 class SavedState:
@@ -65,6 +67,22 @@ class SearchState(SavedState):
     best_score: float
     ends: Float[np.ndarray, "n 2"]
     history: Float[np.ndarray, "k 6+K"]
+
+    def told(
+        self,
+        clock: Clock,
+        phase: str,
+        total: int,
+        bits: float,
+        returns: float,
+        price: float,
+        step: float,
+        *prices: float,
+    ) -> Self:
+        """With one more row of history, which the progress says too."""
+        clock.report(Progress(phase, self.iteration, total, bits, returns, price, clock.spent))
+        row = (self.iteration, bits, returns, price, step, clock.spent, *prices)
+        return replace(self, history=np.vstack([self.history, row]))
 
 
 S = TypeVar("S", bound=SearchState)

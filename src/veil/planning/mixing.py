@@ -30,9 +30,8 @@ from .objective import Objective
 from .options import SolveOptions
 from .parameters import RARE
 from .policy_class import Space
-from .ranking import different
 from .sampled_bits import LANE
-from .second_order import GAP_BITS
+from .values import GAP_BITS, different
 
 _MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short; by judgement
 

@@ -15,9 +15,9 @@ from .channels import make_channels
 from .device_layout import chosen_layout
 from .methods import check_options
 from .objective import Objective, make_objective
-from .on_samples import FIRST_CHECK
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
+from .sampled_ascent import FIRST_CHECK
 from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples, step_seconds
 
 SHARE = 0.2

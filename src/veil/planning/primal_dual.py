@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import OutOfTime, Progress
+from ..common.clock import OutOfTime
 from ..common.errors import InputError
 from ..engine.chain import Chain
 from ..engine.compile import scaled_rows
@@ -171,7 +171,7 @@ class PrimalDual:
         self, state: PrimalDualState, table: np.ndarray, values: Values, multiplier: np.ndarray
     ) -> PrimalDualState:
         """With the best feasible table so far, and one more line of history."""
-        objective, clock = self.objective, self.objective.clock
+        objective = self.objective
         # Estimates of the return are not trusted with feasibility.
         slack = objective.slacks(table[None]) if self._only_samples else values.slack
         if np.all(slack >= 0) and values.score[0] > state.best_score:
@@ -179,9 +179,7 @@ class PrimalDual:
         prices = multiplier / objective.units
         price = float(prices[: objective.num_first].max(initial=0.0))
         bits, returned = float(values.bits[0]), float(values.returns[0])
-        row = (state.iteration, bits, returned, price, self.step, clock.spent, *prices)
-        clock.report(Progress("climbing", state.iteration, self.iterations, bits, returned, price, clock.spent))
-        return replace(state, history=np.vstack([state.history, row]))
+        return state.told(objective.clock, "climbing", self.iterations, bits, returned, price, self.step, *prices)
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> PrimalDualState:
         """The state of the arrays in a checkpoint."""

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from ..common.clock import OutOfTime
 from ..problem.problem import Problem
-from .ascent import Ascent
+from .exact_ascent import ExactAscent
 from .iteration import Iteration
 from .methods import options_of
 from .mixing import apart, best_mixture, coin_of, parts_of
@@ -20,6 +20,7 @@ from .options import Objective as Quantity
 from .parameters import TableParameters
 from .plan import SHARE
 from .primal_dual import PrimalDual
+from .sampled_ascent import SampledAscent
 from .schedule import exact_schedule, first_batch_of, num_exact_starts, planned_samples, sampled_schedule, step_seconds
 from .search import search
 from .solution import Solution
@@ -36,7 +37,7 @@ def make_ascent(objective: Objective, safe: Float[np.ndarray, "T C A"], options:
     if coin_of(objective.space) is not None:  # where there is none, so many starts are spread that mixtures add little
         starts, known = _with_mixture(objective, options, starts, known)
     schedule = exact_schedule(objective, options.iterations, len(starts))
-    return Ascent(objective, TableParameters(objective.space, safe), starts, known, schedule, options)
+    return ExactAscent(objective, TableParameters(objective.space, safe), starts, known, schedule, options)
 
 
 def _on_samples(
@@ -52,7 +53,7 @@ def _on_samples(
     starts = sampled_starts(objective, safe, replace(options, starts=most), given)
     starts, known = _with_mixture(objective, options, starts, [safe, *given])
     schedule = sampled_schedule(len(starts), step_seconds(objective, batch), limit, options.iterations)
-    return Ascent(objective, TableParameters(space, safe), starts, known, schedule, options, batch)
+    return SampledAscent(objective, TableParameters(space, safe), starts, known, schedule, options, batch)
 
 
 def _with_mixture(

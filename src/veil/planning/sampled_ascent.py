@@ -1,4 +1,4 @@
-"""How the default method searches on samples: fresh draws, averages, batches that grow, and checks of what may be the answer.
+"""The default method on samples: fresh draws, averages, batches that grow, and checks of what may be the answer.
 
 Parameters are averaged, batches grow as noise takes over, and at growing intervals the average and the newest policy are made
 feasible and compared with the best answer so far on sequences of their own; where checks find nothing better the starts that
@@ -7,21 +7,20 @@ were set aside are taken up again, the most promising first, since what a start 
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import OutOfTime
-from .ascent_state import CLIMB, DONE, LAST, AscentState, fresh, near_most
+from .ascent import CLIMB, DONE, LAST, Ascent, AscentState, Group, fields_of
 from .backend import Draw
 from .first_order import DECAYS, Moments, first_order_step
 from .mixing import mixed_until
 from .objective import CERTAIN, Objective
 from .options import SolveOptions
 from .parameters import Parameters
-from .ranking import worth
 from .schedule import SHARE_OF_ROUNDS, Schedule
 from .values import Values
 
@@ -46,8 +45,29 @@ _FIRST_COMPARED = 128  # sequences on which tables are compared before there are
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate: by judgement
 
 
-class OnSamples:
-    """What the default method does on samples; see `OnExactValues` for the other kind."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SampledState(AscentState):
+    """Where a search on samples stands. Each start is a group of its own.
+
+    **Attributes:** `batch`: sequences of a gradient; `check_at`: the iteration of the next check; `idle`: checks in a row that
+    found nothing better; `slower`: by what steps were cut after noise had led the search away; `aside` and
+    `aside_multiplier`: the starts that were set aside; `exploring`: whether the present one was, and has not come to the best
+    answer yet, and `lacking` by how much; `best_theta`: the parameters of the best answer, if that cannot be a mixture.
+    """
+
+    batch: int
+    check_at: int
+    idle: int
+    slower: float
+    aside: Sequence[Any]
+    aside_multiplier: Float[np.ndarray, "n K"]
+    exploring: int
+    lacking: float
+    best_theta: Any
+
+
+class SampledAscent(Ascent[SampledState]):
+    """See `Ascent`; `batch`: sequences of the first gradients."""
 
     decays = DECAYS[True]
 
@@ -55,35 +75,50 @@ class OnSamples:
         self,
         objective: Objective,
         parameters: Parameters,
-        safe: Float[np.ndarray, "T C A"],
+        starts: Sequence[Any],
+        known: Sequence[Any],
         schedule: Schedule,
         options: SolveOptions,
         batch: int,
     ):
-        self.objective, self.parameters, self.schedule = objective, parameters, schedule
-        self._safe, self._options, self._first_batch = safe, options, batch
+        super().__init__(objective, parameters, starts, known, schedule, options)
         limit = objective.clock.time_limit
-        self.closing = _SHARE_OF_CLOSING * limit if math.isfinite(limit) else 0.0
+        self._first_batch, self.closing = batch, _SHARE_OF_CLOSING * limit if math.isfinite(limit) else 0.0
         self.compared = Draw(_CHECKED[0], options.seed + 1)
-        self.about: dict[str, object] = {
-            "gradients": "fresh samples",
-            "sequences": f"{batch} to {MOST_BATCH} for each gradient",
-        }
 
     # Beginning.
 
-    def begun(self, theta: Sequence[Any]) -> dict[str, Any]:
-        """Starts without a past, each evaluated alone, and their averages."""
-        return fresh(self.objective, theta) | {"average": list(theta)}
-
-    def best_known(self, tables: Sequence[Any]) -> tuple[Any, float]:
-        """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
-        made = [tables[0], *(self._mended(table, self._safe) for table in tables[1:])]
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> SampledState:
+        """See `Iteration`."""
+        theta = [self.parameters.of(table)[None] for table in self.starts]
+        mixes = self.parameters.mixes
+        if mixes:
+            tables = [*self.known, *([] if known is None else known)]
+        else:  # only what the parameters can say may be the answer
+            tables = [self.parameters.tables(theta[0])[0]]
+        made = [tables[0], *(self._mended(table) for table in tables[1:])]
         scores = [self._score(table, _FIRST_COMPARED) for table in made]
-        chosen = int(np.argmax(scores))
-        return made[chosen], scores[chosen]
+        score = max(scores)
+        best = made[scores.index(score)]
+        return SampledState(
+            batch=self._first_batch,
+            check_at=FIRST_CHECK,
+            idle=0,
+            slower=1.0,
+            aside=[],
+            aside_multiplier=np.zeros((0, self.objective.num_constraints)),
+            exploring=0,
+            lacking=np.inf,
+            best_theta=np.zeros((0, 0)) if mixes else theta[0][0],
+            history=self._first_row(best, score),
+            **self.begun(theta, best, score),
+        )
 
-    def first_row(self, table: Any, score: float) -> Float[np.ndarray, "k 6"]:
+    def fresh(self, theta: Any) -> Group:
+        """Parameters without a past; their average begins with them."""
+        return super().fresh(theta)._replace(average=theta)
+
+    def _first_row(self, table: Any, score: float) -> Float[np.ndarray, "k 6"]:
         """What is known before the search, as a row of the history at iteration 0; no row where it is not feasible."""
         objective = self.objective
         if not np.isfinite(score) or objective.has_terms or not objective.weight:
@@ -91,22 +126,38 @@ class OnSamples:
         returns = float(objective.space.sums(table[None], (0,))[0, 0])
         return np.array([[0.0, objective.weight * score, returns, 0.0, 0.0, objective.clock.spent]])
 
+    def unpack(self, arrays: dict[str, np.ndarray]) -> SampledState:
+        """See `Iteration`."""
+        state, placed = SampledState.of(arrays), self.parameters.restored
+        names = ("theta", "mean", "square", "average", "aside")
+        return replace(state, **{name: [placed(one) for one in getattr(state, name)] for name in names})
+
     # One iteration.
 
-    def draw(self, state: AscentState, number: int) -> Draw:
+    def advance(self, state: SampledState) -> SampledState:
+        """See `Iteration`: one step of each start, and the check that is due, if one is."""
+        state = super().advance(state)
+        state = self._louder(state) if state.phase == LAST else state
+        return self._considered(state) if state.iteration >= state.check_at else state
+
+    def rate(self, state: SampledState) -> float:
+        """See `Ascent`."""
+        return state.slower * super().rate(state)
+
+    def draw(self, state: SampledState, number: int) -> Draw:
         """The sequences of one gradient: fresh ones in each iteration."""
-        stream = np.random.SeedSequence([self._options.seed, state.iteration, number])
+        stream = np.random.SeedSequence([self.options.seed, state.iteration, number])
         return Draw(state.batch, int(stream.generate_state(1)[0]))
 
     def led(
-        self, state: AscentState, tables: Sequence[Any], values: Values, multipliers: Float[np.ndarray, "n K"]
-    ) -> tuple[AscentState, int]:
-        """The state with its leader, and the number of that."""
-        leader = int(np.argmax(worth(values, multipliers)))
+        self, state: SampledState, tables: Any, values: Values, multipliers: Float[np.ndarray, "n K"]
+    ) -> tuple[SampledState, int]:
+        """The state with its leader, and the number of that; what may be the answer is found by the checks."""
+        leader = int(np.argmax(values.worth(multipliers)))
         return replace(state, leader=leader), leader
 
-    def phase(self, state: AscentState) -> str:
-        """What progress says."""
+    def phase(self, state: SampledState) -> str:
+        """See `Ascent`."""
         return "choosing" if state.phase == CLIMB and len(state.theta) > 1 else "sampling"
 
     @property
@@ -114,49 +165,42 @@ class OnSamples:
         """Whether rounds on a machine slower than forecast leave too little of the time limit to the last start."""
         return self.objective.clock.is_past(1 - SHARE_OF_ROUNDS)
 
-    def part(self, state: AscentState, kept: Int[np.ndarray, " k"], others: Int[np.ndarray, " m"]) -> AscentState:
+    def part(self, state: SampledState, kept: Int[np.ndarray, " k"], others: Int[np.ndarray, " m"]) -> SampledState:
         """Some of the starts; the others are set aside."""
-        names = ("theta", "mean", "square", "multiplier", "average")
         aside = [state.theta[one] for one in others] + list(state.aside)
         multipliers = np.concatenate([*(state.multiplier[one] for one in others), state.aside_multiplier])
-        parts = {name: [getattr(state, name)[one] for one in kept] for name in names}
-        return replace(state, **parts, leader=0, aside=aside, aside_multiplier=multipliers)
+        fields = fields_of([state.groups[one] for one in kept])
+        return replace(state, **fields, aside=aside, aside_multiplier=multipliers)
 
-    def checked(self, state: AscentState) -> AscentState:
-        """The state after the check that is due, if one is."""
-        state = self._louder(state) if state.phase == LAST else state
-        return self._considered(state) if state.iteration >= state.check_at else state
-
-    # The last one.
-
-    def finish(self, state: AscentState) -> AscentState:
+    def finish(self, state: SampledState) -> SampledState:
         """The state in which one start is left."""
         return replace(state, phase=LAST, begun=state.iteration, check_at=state.iteration + FIRST_CHECK)
 
-    def _louder(self, state: AscentState) -> AscentState:
+    # The last one.
+
+    def _louder(self, state: SampledState) -> SampledState:
         """The batch doubled where noise has taken over; the next check comes after as many sequences as before."""
-        count = state.iteration - state.begun
-        if state.batch >= MOST_BATCH or state.inside < _DOUBLED_AFTER:
+        if state.batch >= MOST_BATCH or state.inside < _DOUBLED_AFTER or state.iteration == state.begun:
             return state
         total, signal = float(state.square[0].sum()), float((state.mean[0][:, 0] ** 2).sum())
-        if signal >= _SIGNAL * total or not count:
+        if signal >= _SIGNAL * total:
             return state
         until = math.ceil((state.check_at - state.iteration) / 2)
         return replace(state, batch=2 * state.batch, inside=0, check_at=state.iteration + until)
 
-    def _considered(self, state: AscentState) -> AscentState:
+    def _considered(self, state: SampledState) -> SampledState:
         """With the best answer so far, and the iteration of the next check."""
         sequences = self._sequences_of_check(state)
         before = self._score(state.best, sequences)  # on the same number of sequences as its contenders
         score, newest, gained = before, -np.inf, dict[str, Any]()
-        number = min(state.leader, len(state.theta) - 1)
-        for theta in (state.average[number], state.theta[number]):
-            table, kept = self._contender(theta, state.square[number])
+        group = state.groups[min(state.leader, len(state.theta) - 1)]
+        for theta in (group.average, group.theta):
+            table, kept = self._contender(theta, group.square)
             found = self._score(table, sequences)
             newest = max(newest, found)
             if found > score:
                 score = found
-                gained = {"best": table, "best_theta": kept, "best_multiplier": state.multiplier[number][0]}
+                gained = {"best": table, "best_theta": kept, "best_multiplier": group.multiplier[0]}
         single = state.phase == LAST
         after = replace(
             state,
@@ -167,7 +211,7 @@ class OnSamples:
         )
         return self._directed(after, newest, before) if single else after
 
-    def _directed(self, state: AscentState, newest: float, before: float) -> AscentState:
+    def _directed(self, state: SampledState, newest: float, before: float) -> SampledState:
         """What the search goes on with after a check: the same, one that was set aside, or the best answer so far."""
         rising = newest - before > _RISING_BITS
         if state.exploring and not rising:
@@ -178,59 +222,39 @@ class OnSamples:
         noisy = state.batch > self._first_batch or state.exploring or state.iteration - state.begun > 4 * _DOUBLED_AFTER
         if rising or not noisy:
             return state
-        if (
-            state.aside
-            and math.isfinite(self.objective.clock.time_limit)
-            and not near_most(self.objective, state, 4 * _RISING_BITS)
-        ):
-            theta, multiplier = state.aside[0], state.aside_multiplier[:1]
-            return self._taken_up(
-                state, theta, multiplier, aside=state.aside[1:], left=state.aside_multiplier[1:], exploring=1
-            )
+        has_time = math.isfinite(self.objective.clock.time_limit)
+        if state.aside and has_time and not self.near_most(state, 4 * _RISING_BITS):
+            following = replace(state, aside=state.aside[1:], aside_multiplier=state.aside_multiplier[1:])
+            following = replace(following, slower=1.0, batch=self._first_batch, exploring=1)
+            following = replace(following, check_at=state.iteration + 4 * FIRST_CHECK)
+            return self._taken_up(following, state.aside[0], state.aside_multiplier[:1])
         if newest < before - _RISING_BITS:  # noise has led the search away: shorter steps, more sequences
-            theta = (
-                self.parameters.of(state.best, _KEPT_SHARE)[None] if self.parameters.mixes else state.best_theta[None]
-            )
-            state = replace(state, slower=state.slower / 2, batch=min(2 * state.batch, MOST_BATCH))
-            multiplier = state.best_multiplier[None]
-            return self._taken_up(state, theta, multiplier, aside=state.aside, left=state.aside_multiplier, exploring=0)
+            mixes = self.parameters.mixes
+            theta = self.parameters.of(state.best, _KEPT_SHARE) if mixes else state.best_theta
+            batch = min(2 * state.batch, MOST_BATCH)
+            following = replace(state, slower=state.slower / 2, batch=batch, exploring=0)
+            return self._taken_up(following, theta[None], state.best_multiplier[None])
         return state
 
-    def _taken_up(
-        self, state: AscentState, theta: Any, multiplier: np.ndarray, *, aside: Any, left: np.ndarray, exploring: int
-    ) -> AscentState:
-        """From other parameters on."""
-        parts = self.begun([theta]) | {"multiplier": [multiplier]}
-        return replace(
-            state,
-            **parts,
-            aside=aside,
-            aside_multiplier=left,
-            begun=state.iteration,
-            since=state.iteration,
-            inside=0,
-            slower=1.0 if exploring else state.slower,
-            batch=self._first_batch if exploring else state.batch,
-            check_at=state.iteration + 4 * FIRST_CHECK if exploring else state.check_at,
-            exploring=exploring,
-            lacking=np.inf,
-            idle=state.idle,
-        )
+    def _taken_up(self, state: SampledState, theta: Any, multiplier: Float[np.ndarray, "1 K"]) -> SampledState:
+        """From other parameters on, which have no past but their multipliers."""
+        fields = fields_of([self.fresh(theta)._replace(multiplier=multiplier)])
+        return replace(state, **fields, begun=state.iteration, since=state.iteration, inside=0, lacking=np.inf)
 
-    def _until_check(self, state: AscentState, sequences: int) -> int:
+    def _until_check(self, state: SampledState, sequences: int) -> int:
         """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
         least = _CHECK_COSTS * sequences / max(1, state.batch)
         count = state.iteration - state.begun
         return max(int(_CHECK_GROWTH * count) + 1 - count, math.ceil(least))
 
-    def _sequences_of_check(self, state: AscentState) -> int:
+    def _sequences_of_check(self, state: SampledState) -> int:
         return int(np.clip(_SHARE_OF_CHECKS * (state.iteration - state.begun) * state.batch, *_CHECKED))
 
     def _contender(self, theta: Any, square: Any) -> tuple[Any, Any]:
         """The policy of parameters `(1, R, A)` as it may be the answer: made feasible, or where it cannot be mixed as it is."""
         if not self.parameters.mixes:
             return self.parameters.tables(theta)[0], theta[0]
-        return self._mended(self.parameters.tables(self._restored(theta, square))[0], self._safe), np.zeros((0, 0))
+        return self._mended(self.parameters.tables(self._restored(theta, square))[0]), np.zeros((0, 0))
 
     def _restored(self, theta: Any, square: Any) -> Any:
         """Parameters moved to the nearest ones that meet the bounds on quantities, which costs fewer bits than a mixture.
@@ -262,7 +286,7 @@ class OnSamples:
             theta = parameters.bounded(theta + step)
         return theta
 
-    def _mended(self, table: Any, safe: Any) -> Any:
+    def _mended(self, table: Any) -> Any:
         """The table with about the least share of the safe one that makes the quantities suffice."""
         objective = self.objective
         if objective.num_constraints == objective.num_bits:
@@ -270,14 +294,14 @@ class OnSamples:
         return mixed_until(
             lambda one: float(objective.sums(one[None], gradient=False).slack.min()) - _MARGIN,
             table,
-            safe,
+            self.safe,
             objective.clock,
             check=True,
         )
 
     def _score(self, table: Any, sequences: int) -> float:
         """What an answer is worth, on draws that are the same for all of them; -inf where it is not feasible."""
-        draw = Draw(sequences, self._options.seed + 1)
+        draw = Draw(sequences, self.options.seed + 1)
         if np.any(self.objective.sums(table[None], gradient=False).slack < 0):
             return -np.inf
         values = self.objective.evaluate(table[None], draw, gradient=False, errors=CERTAIN)
@@ -285,17 +309,17 @@ class OnSamples:
 
     # The end.
 
-    def is_done(self, state: AscentState) -> bool:
+    def is_done(self, state: SampledState) -> bool:
         """Whether all iterations were made, or the last checks found nothing better."""
-        asked = self._options.iterations is not None
+        asked = self.options.iterations is not None
         stalled = state.idle >= _IDLE_CHECKS and state.batch >= MOST_BATCH
         return state.phase == DONE or state.iteration >= self.schedule.total or (not asked and stalled)
 
-    def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
-        """The best answer so far, the newest parameters among its contenders."""
+    def candidates(self, state: SampledState) -> Float[np.ndarray, "B T C A"]:
+        """See `Iteration`: the best answer so far, the newest parameters among its contenders."""
         return np.asarray(self.last(state).best)[None]
 
-    def last(self, state: AscentState) -> AscentState:
+    def last(self, state: SampledState) -> SampledState:
         """The state with the newest parameters among the contenders; as it is where the time does not suffice."""
         if not state.iteration or state.phase == DONE:
             return state
@@ -303,3 +327,12 @@ class OnSamples:
             return self._considered(state)
         except OutOfTime:
             return state
+
+    def met(self, state: SampledState) -> list[Any]:
+        """See `Iteration`: what was known, and starts that were set aside."""
+        return [*self.known, *(self.parameters.tables(theta)[0] for theta in state.aside)]
+
+    def describe(self) -> dict[str, object]:
+        """See `Iteration`: how many starts there were, and how gradients are made."""
+        sequences = f"{self._first_batch} to {MOST_BATCH} for each gradient"
+        return super().describe() | {"gradients": "fresh samples", "sequences": sequences}

@@ -1,24 +1,25 @@
-"""The second-order method: L-BFGS on the augmented Lagrangian of one policy, on exact gradients, to a stationary point.
+"""The default method on exact values: all starts at once, and those that are left polished one after the other.
 
+Who is polished is moved by the second-order method, L-BFGS on the augmented Lagrangian of one policy, to a stationary point.
 With slacks `s_k ≥ 0` wanted, multipliers μ and penalty ρ, `L = score − Σ_k (max(0, μ_k − ρ s_k)² − μ_k²) / 2ρ`, whose gradient
 is that of the score plus `Σ_k max(0, μ_k − ρ s_k) ∂s_k`. It is preconditioned by the natural metric of the policy.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..common.logs import natural_log
+from .ascent import CLIMB, DONE, LAST, SETTLE, Ascent, AscentState, fields_of
+from .first_order import DECAYS
 from .iteration import SavedState
+from .mixing import contenders
 from .objective import Objective
 from .parameters import LOWEST, RARE, ROUNDED, TableParameters, least_share
-from .values import Values
+from .values import GAP_BITS, TOLERANCE_BITS, Values
 
-GAP_BITS = 1e-5
-"""Of the best first-order change, below which a policy is called stationary; and the precision of a share. By judgement."""
-TOLERANCE_BITS = 1e-3
-"""The same, below which an answer is called converged: what it gains after that is of this size. By judgement."""
 STILL = 1e-9
 """Bits, beyond rounding errors of the return, that are no gain: by judgement."""
 
@@ -29,6 +30,98 @@ _PAIRS = 12  # of changes that L-BFGS remembers: customary
 _MULTIPLIER_EVERY, _SORT_EVERY = 2 * _PAIRS, 4 * _PAIRS  # steps: more than are remembered
 _KEPT = 1e-4  # share of what a step promises that it has to keep: Armijo's customary one
 _LONGEST_STEP = 2.0  # of a logit: a probability changes by a factor of seven at most
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExactState(AscentState):
+    """Where a search on exact values stands. All starts are one group.
+
+    **Attributes:** `leading`: the table that leads; `polish`: the arrays of a `Polish`, empty before the first.
+    """
+
+    leading: Float[np.ndarray, "T C A"]
+    polish: dict[str, Any]
+
+
+class ExactAscent(Ascent[ExactState]):
+    """See `Ascent`; its parameters are those of tables."""
+
+    parameters: TableParameters
+    decays = DECAYS[False]
+
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> ExactState:
+        """See `Iteration`."""
+        best, score = self.objective.best_of([*self.known, *([] if known is None else known)])
+        theta = np.stack([self.parameters.of(table) for table in self.starts])
+        return ExactState(leading=best, polish={}, history=np.zeros((0, 6)), **self.begun([theta], best, score))
+
+    def unpack(self, arrays: dict[str, np.ndarray]) -> ExactState:
+        """See `Iteration`."""
+        return ExactState.of(arrays)
+
+    def advance(self, state: ExactState) -> ExactState:
+        """See `Iteration`: one step of all starts, or of the one that is polished."""
+        if state.phase == CLIMB:
+            return super().advance(state)
+        self.objective.clock.check()
+        after, tables, values, multiplier = polished(self.objective, self.parameters, Polish.of(state.polish))
+        theta, prices, one = state.theta[0].copy(), state.multiplier[0].copy(), slice(state.leader, state.leader + 1)
+        theta[one], prices[one] = after.theta, after.multiplier
+        state = replace(state, iteration=state.iteration + 1, theta=[theta], multiplier=[prices], polish=after.arrays())
+        return self._followed(self.noted(state, tables, values, multiplier, 0.0), after)
+
+    def led(
+        self, state: ExactState, tables: Any, values: Values, multipliers: Float[np.ndarray, "n K"]
+    ) -> tuple[ExactState, int]:
+        """The state with the best feasible table so far and the one that leads, and the number of the best of these."""
+        best = values.best
+        if values.feasible[best] and values.score[best] > state.best_score:
+            score, multiplier = float(values.score[best]), multipliers[best]
+            state = replace(state, best=tables[best], best_score=score, best_multiplier=multiplier)
+        # What is best but for a slight infeasibility is worth more than what is feasible by chance.
+        return replace(state, leading=tables[int(np.argmax(values.worth(multipliers)))]), best
+
+    def phase(self, state: ExactState) -> str:
+        """See `Ascent`."""
+        return "climbing"
+
+    def part(self, state: ExactState, kept: Int[np.ndarray, " k"], others: Int[np.ndarray, " m"]) -> ExactState:
+        """See `Ascent`."""
+        return replace(state, **fields_of([state.groups[0].part(kept)]))
+
+    def finish(self, state: ExactState) -> ExactState:
+        """The state that polishes the first of those that are left."""
+        return self._with_polish(state, SETTLE if self.schedule.settle else LAST)
+
+    def _followed(self, state: ExactState, after: "Polish") -> ExactState:
+        """Where the leader has settled the next one follows, and after them the best of all, to the end."""
+        if state.phase == LAST:
+            return replace(state, phase=DONE) if after.done or after.inside >= self.schedule.last else state
+        if not after.done and after.gap > TOLERANCE_BITS and after.inside < self.schedule.settle:
+            return state
+        if state.leader + 1 < len(state.theta[0]):
+            return self._with_polish(replace(state, leader=state.leader + 1), SETTLE)
+        return self._with_polish(state, LAST)
+
+    def _with_polish(self, state: ExactState, phase: int) -> ExactState:
+        """The state that polishes its leader, the best of those that are left if it is the last."""
+        if phase == LAST:
+            state = self.kept(state, 1)
+            if not self.schedule.last:
+                return replace(state, phase=DONE)
+        one = slice(state.leader, state.leader + 1)
+        begun = begin_polish(self.objective, self.parameters, state.theta[0][one], state.multiplier[0][one])
+        return replace(state, phase=phase, polish=begun.arrays())
+
+    def is_done(self, state: ExactState) -> bool:
+        """See `Iteration`."""
+        return state.phase == DONE or self.near_most(state, STILL)
+
+    def candidates(self, state: ExactState) -> Float[np.ndarray, "B T C A"]:
+        """See `Iteration`."""
+        one = slice(state.leader, state.leader + 1)
+        table = self.parameters.tables(state.theta[0][one])[0] if state.polish else state.leading
+        return contenders(self.objective, state, table, self.safe)
 
 
 @dataclass(frozen=True, eq=False)
