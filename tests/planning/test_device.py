@@ -26,11 +26,11 @@ from tests.planning.small_problems import (
 from tests.study.cluster import free_port
 from veil.common.clock import UNLIMITED
 from veil.planning import device_layout
+from veil.planning.bits import entropy_measure
 from veil.planning.device_layout import Layout, Sizes, make_layout, memory_errors
 from veil.planning.layers import Layers
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space
-from veil.planning.sampled_bits import entropy_measure
 
 jax = pytest.importorskip("jax")
 LAYOUT = Layout(chunk=8, every=0, starts=4, planned_bytes=0)

@@ -141,4 +141,4 @@ def step_seconds(objective: Objective, batch: int) -> float:
 
 def _entries(objective: Objective) -> int:
     """Transitions at all times, of all channels that are sampled."""
-    return sum(one.space.layers.num_entries for one in objective.sampled)
+    return sum(space.layers.num_entries for space in objective.sampled)

@@ -1,6 +1,10 @@
-"""Backends without samples: all sequences for many tables side by side or one after the other, sums over times, and windows.
+"""The backends: all sequences for many tables side by side or one after the other, sums over times, windows, and samples.
 
 Of windows it is the lower end of the bracket of a fixed one: what a policy hides at least, at any horizon.
+
+On samples, what is averaged over sequences is `h(y) = Σ_z P(z|y) c(z,y)`. Since `Σ_z P(z,y) ∂c(z,y) = 0` for
+`c = −log2 P(z|y)`, and since other costs do not depend on the policy, `P(y) ∂/∂P(z,y)` of it is `c(z,y)`, from which a baseline
+may be subtracted.
 """
 
 import math
@@ -10,16 +14,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
-from ..common.logs import entropy_bits, log2_of_count, log2_or_zero, surprisal_bits
+from ..common.logs import entropy_bits, log2_of_count, log2_or_zero, natural_log, surprisal_bits
+from ..common.workers import ALONE, Team
 from ..engine.batch import BatchTree
 from ..engine.chain import Chain, with_clock
-from ..engine.each_time import AtTime, times_of
+from ..engine.each_time import AtTime, times_of, weights_that_count
 from ..engine.event_entropy import UnifilarEntropy
 from ..engine.joint import DEFAULT_MEMORY, JointWalk, Walk
+from ..engine.sequences import Posteriors
 from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
 from ..engine.string_walk import StringBatch
@@ -28,7 +34,8 @@ from ..measure.bracket import end_gradient
 from ..measure.each_time import EachValue
 from ..measure.exact import Budget
 from ..measure.loss import Rule
-from .backend import ALL_AT_ONCE, LEAST_SECONDS, PER_ENTRY, UNBOUNDED, Draw, Ends, Estimate, Tables
+from .backend import ALL_AT_ONCE, LEAST_SECONDS, PER_ENTRY, UNBOUNDED, Backend, Draw, Ends, Estimate, Evaluate, Tables
+from .layers import Measure as Drawn
 from .policy_class import Space, any_table
 
 Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -39,6 +46,9 @@ MOST_NUMBERS = 2**24
 
 GRADIENT_PASSES = 3
 """A value and its gradient take so many times as long as the value: forward, the gradient, and back."""
+
+LANE = 64
+"""Sequences of a large sample that are drawn together."""
 
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
@@ -69,40 +79,18 @@ def guess_of_rows(joint: Float[np.ndarray, "B Y Z"]) -> tuple[np.ndarray, np.nda
     return -np.sum(top * roots, axis=(1, 2)), -gradient
 
 
-@dataclass(eq=False)
-class Exact:
-    """A backend without samples.
-
-    **Attributes:** `evaluate`: the bits of tables and their gradients, while a clock allows, and if gradients are wanted;
-    `tree`: of whose sequences for all tables side by side; the others are those of `Backend`.
-    """
-
-    evaluate: Callable[[Tables, Clock, bool], tuple[Float[np.ndarray, " B"], Any]]
-    reason: str
-    cost_seconds: float
-    ends: Ends = UNBOUNDED
-    at_once: int = 1
-    kind: str = "exact"
-    tree: BatchTree | StringBatch | None = None
-
-    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
-        """See `Backend`."""
-        clock.check()
-        return Estimate.exact(*self.evaluate(tables, clock, gradient))
-
-
-def on_tree(tree: BatchTree | StringBatch, measure: Measure, ends: Ends) -> Exact:
+def on_tree(tree: BatchTree | StringBatch, measure: Measure, ends: Ends) -> Backend:
     """All sequences, or all strings of an observer without a clock, for all tables side by side."""
     is_tree = isinstance(tree, BatchTree)
     what = "sequences, policies side by side" if is_tree else "strings of an observer without a clock"
     words = f"all {tree.num_sequences:,.0f} possible {what}"
-    return Exact(partial(_on_tree, tree, measure), words, tree.cost_seconds, ends, tree.at_once, tree=tree)
+    return Backend(partial(_on_tree, tree, measure), words, tree.cost_seconds, ends, tree.at_once, tree=tree)
 
 
 def _on_tree(
-    tree: BatchTree | StringBatch, measure: Measure, tables: Tables, clock: Clock, gradient: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    return tree.evaluate(tables, measure, clock)
+    tree: BatchTree | StringBatch, measure: Measure, tables: Tables, clock: Clock, _: Draw | None, gradient: bool
+) -> Estimate:
+    return Estimate.exact(*tree.evaluate(tables, measure, clock))
 
 
 def loss_measure(tree: BatchTree | StringBatch, space: Space, rule: Rule) -> Measure:
@@ -153,17 +141,15 @@ class Rows:
         return gradient[0]
 
 
-def one_by_one(
-    space: Space, bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]]
-) -> Callable[[Tables, Clock, bool], tuple[np.ndarray, np.ndarray]]:
+def one_by_one(space: Space, bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]]) -> Evaluate:
     """One table after the other: trees and models that do not fit a batch, windows, and priors; `bits`: those of a chain."""
 
-    def evaluate(tables: Tables, clock: Clock, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(tables: Tables, clock: Clock, _: Draw | None, gradient: bool) -> Estimate:
         values, gradients = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
             clock.check()
             values[number], gradients[number] = bits(space.chain(table), clock)
-        return values, gradients
+        return Estimate.exact(values, gradients)
 
     return evaluate
 
@@ -177,7 +163,7 @@ def walked(
     *,
     keep_events: bool = False,
     ends: Ends = UNBOUNDED,
-) -> Exact:
+) -> Backend:
     """A walk over all sequences, one table after the other.
 
     **Arguments:** `sequences`: their number, in words; `size`: of the tree, if it was counted: dense messages then, else rows
@@ -194,10 +180,10 @@ def walked(
         assert gradient is not None
         return rows.bits, gradient
 
-    return Exact(one_by_one(space, bits), f"all {sequences} possible sequences", seconds, ends)
+    return Backend(one_by_one(space, bits), f"all {sequences} possible sequences", seconds, ends)
 
 
-def each_time(space: Space, seconds: float) -> Exact:
+def each_time(space: Space, seconds: float) -> Backend:
     """`Σ_t w_t H(Z_t | o_0 … o_t)` on all sequences until each time; `seconds`: the forecast of one gradient."""
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
@@ -205,10 +191,10 @@ def each_time(space: Space, seconds: float) -> Exact:
         assert found.gradient is not None
         return found.opacity.bits, found.gradient
 
-    return Exact(one_by_one(space, bits), "all possible sequences, until each time", seconds, hidden_ends(space))
+    return Backend(one_by_one(space, bits), "all possible sequences, until each time", seconds, hidden_ends(space))
 
 
-def prior(space: Space) -> Exact:
+def prior(space: Space) -> Backend:
     """`H(Z)` before anything is observed; its derivative in `P(z)` is `−log2 P(z)`."""
 
     def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
@@ -221,7 +207,7 @@ def prior(space: Space) -> Exact:
             value = chain.pull(value, time)
         return float(entropy_bits(chain.prior)), result
 
-    return Exact(one_by_one(space, bits), "the prior of the secret", _seconds_of_a_sum(space), hidden_ends(space))
+    return Backend(one_by_one(space, bits), "the prior of the secret", _seconds_of_a_sum(space), hidden_ends(space))
 
 
 def hidden_ends(space: Space) -> Ends:
@@ -236,20 +222,19 @@ def _seconds_of_a_sum(space: Space) -> float:
     return GRADIENT_PASSES * PER_ENTRY * space.hidden.horizon * space.hidden.kernel.num_entries
 
 
-def over_times(space: Space, entropy: UnifilarEntropy) -> Exact:
+def over_times(space: Space, entropy: UnifilarEntropy) -> Backend:
     """An entropy that is a sum over times of terms of the occupancies, for all tables side by side."""
-
     evaluate = partial(_over_times, entropy, space.stationary)
-    return Exact(evaluate, "a sum over times", _seconds_of_a_sum(space), at_once=ALL_AT_ONCE)
+    return Backend(evaluate, "a sum over times", _seconds_of_a_sum(space), at_once=ALL_AT_ONCE)
 
 
 def _over_times(
-    entropy: UnifilarEntropy, stationary: bool, tables: Tables, clock: Clock, gradient: bool
-) -> tuple[np.ndarray, Any]:
-    return entropy.evaluate(tables, stationary=stationary, gradient=gradient)
+    entropy: UnifilarEntropy, stationary: bool, tables: Tables, clock: Clock, _: Draw | None, gradient: bool
+) -> Estimate:
+    return Estimate.exact(*entropy.evaluate(tables, stationary=stationary, gradient=gradient))
 
 
-def windowed(space: Space, most_seconds: float) -> Exact:
+def windowed(space: Space, most_seconds: float) -> Backend:
     """The lower ends of the brackets of one fixed window around each time that counts, the widest whose gradients are forecast
     to take so many seconds together.
     """
@@ -265,7 +250,7 @@ def windowed(space: Space, most_seconds: float) -> Exact:
 
     where = "around the secret's time" if space.hidden.each is None else "before each time"
     words = f"the lower end of the bracket of {radius} steps {where}"
-    return Exact(one_by_one(space, bits), words, seconds, hidden_ends(space), kind="bracket")
+    return Backend(one_by_one(space, bits), words, seconds, hidden_ends(space), kind="bracket")
 
 
 def _widest(chain: Chain, most_seconds: float) -> tuple[int, float]:
@@ -292,3 +277,103 @@ def _radius(one: AtTime, radius: int) -> int:
     if one.whole.hidden.each is None:
         return radius
     return radius + one.is_forecast if one.time else radius + 2
+
+
+# On samples.
+
+
+def advantages(
+    bits: Float[np.ndarray, "k *R"], costs: Float[np.ndarray, "k *R Z"], possible: Bool[np.ndarray, "k *R Z"]
+) -> Float[np.ndarray, "k *R Z"]:
+    """The derivatives of a sampled mean: `c(z,y) − b` over k, with b the mean of the bits of the other sequences."""
+    count = len(bits)
+    baseline = (bits.sum(axis=0) - bits) / max(1, count - 1)
+    return np.where(possible, (costs - baseline[..., None]) / count, 0.0)
+
+
+def entropy_measure(found: Posteriors, events: Int[np.ndarray, "k T+1"]) -> tuple[np.ndarray, np.ndarray]:
+    """The entropy of the posterior of each sequence."""
+    bits = entropy_bits(found.posterior)
+    return bits, advantages(bits, -log2_or_zero(found.posterior), found.posterior > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class EachTimeMeasure:
+    """The weighted sum of the entropies of the posteriors at the times that count."""
+
+    weights: Float[np.ndarray, " R"]
+
+    def __call__(self, found: Posteriors, events: Int[np.ndarray, "k T+1"]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Drawn`."""
+        bits, slope = entropy_measure(found, events)
+        return bits @ self.weights, slope * self.weights[:, None]
+
+
+def likelihood_measure(found: Posteriors, events: Int[np.ndarray, "k T+1"]) -> tuple[np.ndarray, np.ndarray]:
+    """`−log2 P(y)` of each sequence, whose mean estimates `H(Y)`; of chains without a secret."""
+    bits = -found.log_likelihood / natural_log(np.array(2.0))
+    return bits, advantages(bits, bits[:, None], np.ones((len(bits), 1), dtype=bool))
+
+
+@dataclass(frozen=True, eq=False)
+class LossMeasure:
+    """The loss of an observer who may be wrong, `Σ_z P(z|y) c(z,y)` with `c = −log2 q(z|y)` of its rule."""
+
+    rule: Rule
+
+    def __call__(self, found: Posteriors, events: Int[np.ndarray, "k T+1"]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Drawn`; raises `InputError` where the observer rules out what happens."""
+        possible = found.posterior > 0
+        costs = np.where(possible, self.rule.costs_bits(events), 0.0)
+        if np.isinf(costs).any():
+            raise ruled_out()
+        bits = np.sum(found.posterior * costs, axis=1)
+        return bits, advantages(bits, costs, possible)
+
+
+def sampled(space: Space, draw: Draw, reason: str = "", measure: Drawn | None = None, team: Team = ALONE) -> Backend:
+    """The mean of a measure over drawn sequences, one table after the other.
+
+    **Arguments:** `draw`: the sequences of an evaluation that names none, so that tables compare; `measure`, by default the
+    entropy of the posterior, at one time or at every time that counts.
+    """
+    hidden, ends = space.hidden, hidden_ends(space) if measure is None else UNBOUNDED
+    entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
+    passes = 2 if isinstance(measure, LossMeasure) else 1  # what happens, and what the observer assumes
+    seconds = passes * PER_ENTRY * hidden.horizon * draw.sequences * entries
+    if measure is None:
+        measure = entropy_measure if hidden.each is None else EachTimeMeasure(weights_that_count(hidden))
+    evaluate = partial(_sampled, space, measure, team, draw)
+    return Backend(evaluate, f"sampled sequences: {reason}", seconds, ends, kind="sampled", drawn=(space,))
+
+
+def _sampled(
+    space: Space,
+    measure: Drawn,
+    team: Team,
+    usual: Draw,
+    tables: Tables,
+    clock: Clock,
+    draw: Draw | None,
+    gradient: bool,
+) -> Estimate:
+    found = list[tuple[float, float, Any]]()
+    for table in tables:
+        clock.check()
+        found.append(space.layers.estimate(table, draw or usual, measure, clock, team, gradient=gradient))
+    bits, errors, gradients = zip(*found, strict=True)
+    joined = None
+    if gradient:  # a large table is not copied
+        joined = gradients[0][None] if len(gradients) == 1 else np.stack(gradients)
+    return Estimate(np.array(bits), joined, np.array(errors))
+
+
+def in_lanes(
+    draw: Callable[[int, np.random.Generator], np.ndarray], sequences: int, lane: int, seed: int, seconds: float
+) -> np.ndarray:
+    """What is found for sequences that a search has not seen: as many as fit the seconds, a lane of them at least."""
+    generator, clock = np.random.default_rng([seed, 1]), Clock(0.8 * seconds)
+    parts: list[np.ndarray] = []
+    while not parts or (sum(map(len, parts)) < sequences and clock.left > clock.spent / len(parts)):
+        parts.append(draw(min(sequences, lane), generator))
+    return np.concatenate(parts)
