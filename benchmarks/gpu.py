@@ -160,7 +160,7 @@ def on_device(problem: veil.Problem, memory: Any) -> Space:
 
 def iterations_a_second(side: int, horizon: int, memory: Any, sequences: int) -> str:
     """A row: how often a second one start is moved, sampling, constraint and Adam included."""
-    from veil.planning.device_parameters import DeviceParameters
+    from veil.planning.device_layers import DeviceParameters
     from veil.planning.sampled_ascent import SampledAscent
     from veil.planning.schedule import Schedule
 
@@ -168,7 +168,7 @@ def iterations_a_second(side: int, horizon: int, memory: Any, sequences: int) ->
     space = on_device(problem, memory)
     objective = make_objective(space, Channels((sampled(space, Draw(sequences, 0)),)))
     safe = space.softmax(np.zeros(space.shape))
-    parameters, options = DeviceParameters(objective, safe), SolveOptions(seed=0, starts=1)
+    parameters, options = DeviceParameters(space, safe), SolveOptions(seed=0, starts=1)
     known = space.layers.send(safe)  # pyright: ignore[reportAttributeAccessIssue]
     method = SampledAscent(objective, parameters, [safe], [known], Schedule((), 10**6), options, sequences)
     state = replace(method.begin(), check_at=10**9)

@@ -28,7 +28,7 @@ from veil.common.clock import UNLIMITED
 from veil.planning import device_layout
 from veil.planning.bits import entropy_measure
 from veil.planning.device_layout import Layout, Sizes, make_layout, memory_errors
-from veil.planning.layers import Layers
+from veil.planning.layers import Layers, used_rows
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space
 
@@ -86,14 +86,13 @@ def assert_layers_agree(space: Space, table: np.ndarray) -> None:
     np.testing.assert_allclose(on_device.posteriors(table, events), layers.posteriors(table, events), atol=1e-12)
     costs = 0.3 * np.sin(np.arange((hidden.horizon + 1) * hidden.num_events))
     wishes = np.arange(hidden.num_states), costs.reshape(-1, hidden.num_events), terminal, space.available
-    rows = layers.rows(hidden.horizon)
-    np.testing.assert_array_equal(on_device.rows(hidden.horizon), rows)
+    rows = used_rows(hidden, hidden.horizon)
     for weight in (3e4, 2.0):  # the first makes weights that only differences of scores can hold
         soft = [np.asarray(one.soft_table(weight, *wishes)) for one in (on_device, layers)]
         one, other = (table.reshape(-1, table.shape[2])[rows] for table in soft)
         np.testing.assert_allclose(one, other, atol=1e-12 if weight < 10 else 1e-9)
     averages = [np.asarray(one.time_average(soft[1]))[0] for one in (on_device, layers)]
-    np.testing.assert_allclose(*(one[layers.rows(1)] for one in averages), atol=1e-12)
+    np.testing.assert_allclose(*(one[used_rows(hidden, 1)] for one in averages), atol=1e-12)
 
 
 @pytest.mark.parametrize("make", [timed, pytest.param(formula, marks=pytest.mark.slow)])

@@ -28,12 +28,12 @@ from .closing import CLOSING_SECONDS, Bits, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
-from .parameters import MOST_STEPS, RARE, Parameters, TableParameters
+from .parameters import MOST_STEPS, RARE, Parameters, TableParameters, softmax
 from .plan import SHARE
 from .policy_class import make_space
 from .safe_tables import safe_table
 from .sampled_ascent import SampledAscent, SampledState
-from .schedule import Schedule, first_batch_of
+from .schedule import Schedule, first_batch
 from .search import run, search
 from .solution import History, Solution, Status
 from .table_methods import make_ascent
@@ -114,7 +114,7 @@ class FeatureParameters(Parameters):
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             self._clock.check()
-            rows = table.softmax(self._logits(flat)[None])[0]
+            rows = softmax(self._logits(flat)[None], table.open)[0]
             logs = natural_log(np.where(table.open, np.maximum(rows, np.finfo(float).tiny), 1.0))
             value = -float(np.sum(weight * goal * logs))
             if value < best[1]:
@@ -179,7 +179,7 @@ def _trained(
 
     def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> SampledAscent:
         schedule = Schedule((), MOST_STEPS if options.iterations is None else options.iterations)
-        return SampledAscent(objective, parameters, [goal], [goal], schedule, options, first_batch_of(objective))
+        return SampledAscent(objective, parameters, [goal], [goal], schedule, options, first_batch(objective))
 
     method, state, status = run(make, objective, safe, options)
     if state is None:

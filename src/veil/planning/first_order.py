@@ -99,8 +99,7 @@ def first_order_step(
 
 def _shortened(step: Any, longest: float) -> Any:
     """The factors that leave no logit a longer step."""
-    on_host = isinstance(step, np.ndarray)
-    size = over_actions(np.maximum, np.abs(step)) if on_host else abs(step).max(axis=-1, keepdims=True)
+    size = over_actions(array_module(step).maximum, abs(step))
     return longest / (longest + (size - longest).clip(0.0))
 
 

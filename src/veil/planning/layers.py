@@ -45,10 +45,9 @@ class Layers:
 
     def __init__(self, hidden: Hidden):
         keep_pages()
-        self.hidden, self._patterns, self._reached = hidden, patterns(hidden), reachable_sets(hidden)
+        self.hidden, self._patterns = hidden, patterns(hidden)
         self._observed = observed(hidden)  # what is seen depends on fewer states than what is paid
-        sets = self._reached if self._observed is hidden else reachable_sets(self._observed)
-        self._sizes = [len(states) for states in sets]
+        self._sizes = [len(states) for states in reachable_sets(self._observed)]
         self._ends = [pattern.here for pattern in self._patterns] + [pattern.there for pattern in self._patterns[-1:]]
         self._moves, self._emissions = RowDraws(hidden.kernel.stacked), Emissions(hidden)
         self._emitters = [emitter.actions for emitter in hidden.emitters]
@@ -58,9 +57,9 @@ class Layers:
         )
         self._newest: dict[bool, ColumnSteps] = {}  # of what is observed of the chain, and of the chain
 
-    def rows(self, times: int) -> Int[np.ndarray, " R"]:
-        """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used by some policy at some time."""
-        return used_rows(self.hidden, self._reached, times)
+    def send(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
+        """The table where the passes work on it."""
+        return table
 
     @property
     def num_places(self) -> int:
@@ -316,15 +315,16 @@ def _row(table: np.ndarray, time: int) -> int:
     return 0 if len(table) == 1 else time
 
 
-def used_rows(hidden: Hidden, reached: list[Int[np.ndarray, " n"]], times: int) -> Int[np.ndarray, " R"]:
-    """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used in states reached at times 0 … T."""
-    distinct = {id(states): states for states in reached[: hidden.horizon]}
+def used_rows(hidden: Hidden, times: int) -> Int[np.ndarray, " R"]:
+    """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used by some policy at some time."""
+    reached = reachable_sets(hidden)[: hidden.horizon]
+    distinct = {id(states): states for states in reached}
     cells = {key: np.unique(hidden.cell[states]) for key, states in distinct.items()}
     if not cells:
         return np.zeros(0, dtype=np.int64)
     if times == 1:
         return np.unique(np.concatenate(list(cells.values())))
-    used = [time * hidden.num_cells + cells[id(states)] for time, states in enumerate(reached[: hidden.horizon])]
+    used = [time * hidden.num_cells + cells[id(states)] for time, states in enumerate(reached)]
     return np.concatenate(used)
 
 

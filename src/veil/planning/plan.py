@@ -4,7 +4,6 @@ A plan is a function of the problem and the options alone. What can be forecast 
 problem and options have the same plan on every machine; the clock ends a search, and does not decide what it does before.
 """
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from .objective import Objective, make_objective
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
 from .sampled_ascent import FIRST_CHECK
-from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples, step_seconds
+from .schedule import exact_schedule, first_batch, num_exact_starts, num_sampled_starts, sampled_schedule, step_seconds
 
 SHARE = 0.2
 """Of a time limit, or of what is left of it, for each work before the last search: a smaller class, convex games, starts, their
@@ -157,20 +156,19 @@ def _is_worth_it(objective: Objective, options: SolveOptions) -> bool:
     """Whether a smaller class can be searched in its time: on samples, up to the first check of what it has found."""
     if options.time_limit is None or not objective.is_sampled or objective.space.on_device is not None:
         return True
-    batch = first_batch_of(objective)
-    return FIRST_CHECK * step_seconds(objective, batch) <= options.time_limit
+    return FIRST_CHECK * step_seconds(objective, first_batch(objective)) <= options.time_limit
 
 
 def _of_class(objective: Objective, options: SolveOptions, *, is_given: bool) -> ClassPlan:
     """`is_given`: whether it begins from a policy beside its own starts."""
-    space, limit = objective.space, math.inf if options.time_limit is None else options.time_limit
+    space = objective.space
     if objective.is_sampled:
-        batch = first_batch_of(objective)
-        starts, schedule = planned_samples(objective, options, batch, limit, num_given=int(is_given))
+        batch, starts = first_batch(objective), num_sampled_starts(objective, options, int(is_given))
+        schedule = sampled_schedule(objective, options, starts)
         optimiser = "Adam on fresh samples, averaged"
     else:
         batch, starts = 0, (options.starts or num_exact_starts(objective)) + is_given
-        schedule: Schedule = exact_schedule(objective, options.iterations, starts)
+        schedule = exact_schedule(objective, options.iterations, starts)
         optimiser = "L-BFGS to a stationary point"
     return ClassPlan(
         policy_class=space.describe,

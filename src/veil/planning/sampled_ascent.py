@@ -21,13 +21,12 @@ from .mixing import mixed_until
 from .objective import CERTAIN, Objective
 from .options import SolveOptions
 from .parameters import Parameters
-from .schedule import SHARE_OF_ROUNDS, Schedule
+from .schedule import MOST_BATCH, SHARE_OF_ROUNDS, Schedule
 from .values import Values
 
-# Of samples: sequences of a gradient at most (an error of 0.015 bits in what they hide); pure noise keeps
-# (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean, so a batch is doubled below twice that, after three times
-# the 10 steps that the mean remembers.
-MOST_BATCH, _SIGNAL, _DOUBLED_AFTER = 1024, 0.1, 32
+# Pure noise keeps (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean, so a batch is doubled below twice that,
+# after three times the 10 steps that the mean remembers.
+_SIGNAL, _DOUBLED_AFTER = 0.1, 32
 # Checks: the least and the most sequences (standard errors of 0.03 and 0.0035 bits where those of single sequences spread by
 # half a bit), their share of those of all gradients, by what factor of iterations one follows another, and what the iterations
 # between two cost at least beside a check: checks take less than a fifth of the time. The first one comes after a few steps.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .backend import PER_ENTRY, STEP_SECONDS
+from .device_layout import DEVICE_SECONDS
 from .objective import Objective
 from .options import SolveOptions
 
@@ -39,6 +40,8 @@ _FIRST_BATCH, _GRADIENT_SECONDS = 128, 0.1
 # Seconds for each transition and quantity of a sum of rewards with its gradient, and for each parameter and bound of a step
 # (measured on one core).
 _PER_SUM, _PER_PARAMETER = 1.5e-9, 7e-9
+MOST_BATCH = 1024
+"""Sequences of a gradient at most: an error of 0.015 bits in what they hide."""
 _LEAST_BATCH = 32  # sequences that travel through the passes together at least (`engine.columns`)
 
 
@@ -75,11 +78,16 @@ def num_exact_starts(objective: Objective) -> int:
     return int(np.clip(round(_SECONDS_A_ROUND / objective.cost_seconds), *_STARTS))
 
 
-def num_sampled_starts(seconds: float, time_limit: float) -> int:
-    """How many starts can take some steps each in the time for rounds, with so many seconds for a step."""
-    fewest, most = _SAMPLED_STARTS
-    fits = min(SHARE_OF_ROUNDS * time_limit / (_STEPS_OF_START * seconds), most)
-    return max(1, int(fits), min(fewest, math.ceil(fewest * fits)))  # one where half of its steps do not fit
+def num_sampled_starts(objective: Objective, options: SolveOptions, num_given: int) -> int:
+    """How many starts a search on samples has: those asked for, or those that can take some steps each in the time for rounds,
+    and `num_given` policies that it begins from; on a device, no more than fit its memory.
+    """
+    (fewest, most), layout = _SAMPLED_STARTS, objective.space.on_device
+    seconds = step_seconds(objective, first_batch(objective))
+    fits = min(SHARE_OF_ROUNDS * _limit(options) / (_STEPS_OF_START * seconds), most)
+    usual = max(1, int(fits), min(fewest, math.ceil(fewest * fits)))  # one where half of its steps do not fit
+    starts = options.starts or usual + num_given
+    return starts if layout is None else min(starts, layout.starts)
 
 
 def exact_schedule(objective: Objective, iterations: int | None, starts: int = 0) -> Schedule:
@@ -98,43 +106,41 @@ def exact_schedule(objective: Objective, iterations: int | None, starts: int = 0
     return Schedule(tuple(zip(climbs, stay, strict=True)), last, settle, is_exact=True)
 
 
-def sampled_schedule(starts: int, seconds: float, time_limit: float, iterations: int | None) -> Schedule:
-    """That of a search on samples, whose gradients take so many seconds: half of the starts stay after each round."""
-    length = LONGEST if iterations is None else iterations
+def sampled_schedule(objective: Objective, options: SolveOptions, starts: int) -> Schedule:
+    """That of a search on samples: half of the starts stay after each round."""
+    seconds = step_seconds(objective, first_batch(objective))
+    length = LONGEST if options.iterations is None else options.iterations
     halvings = (starts - 1).bit_length()
     rounds, left = [], starts
     for _ in range(halvings):
-        fits = SHARE_OF_ROUNDS * time_limit / (halvings * left * seconds)
+        fits = SHARE_OF_ROUNDS * _limit(options) / (halvings * left * seconds)
         count = int(np.clip(min(fits, length / (4 * halvings)), 1, _ROUND[1]))
         rounds.append((max(count, min(_ROUND[0], length // (2 * halvings) or 1)), left := (left + 1) // 2))
     return Schedule(tuple(rounds), max(0, length - sum(one for one, _ in rounds)))
 
 
-def first_batch(seconds_per_sequence: float, least: int, most: int) -> int:
-    """Sequences of the first gradients: a power of two that takes about so long."""
-    fits = 2 ** (max(1, int(_GRADIENT_SECONDS / seconds_per_sequence)).bit_length() - 1)
+def _limit(options: SolveOptions) -> float:
+    return math.inf if options.time_limit is None else options.time_limit
+
+
+def first_batch(objective: Objective) -> int:
+    """Sequences of the first gradients of an objective on samples: a power of two that takes about so long."""
+    layout = objective.space.on_device
+    if layout is None:
+        seconds, least, most = PER_ENTRY * _entries(objective), _LEAST_BATCH, _FIRST_BATCH
+    else:
+        seconds, least, most = step_seconds(objective, 1), layout.chunk, max(layout.chunk, MOST_BATCH // 2)
+    fits = 2 ** (max(1, int(_GRADIENT_SECONDS / seconds)).bit_length() - 1)
     return int(np.clip(fits, least, most))
-
-
-def first_batch_of(objective: Objective) -> int:
-    """Sequences of the first gradients of an objective on samples."""
-    return first_batch(PER_ENTRY * _entries(objective), _LEAST_BATCH, _FIRST_BATCH)
-
-
-def planned_samples(
-    objective: Objective, options: SolveOptions, batch: int, time_limit: float, *, num_given: int
-) -> tuple[int, Schedule]:
-    """Starts and schedule of a search on samples; `num_given`: policies that it begins from beside its own starts."""
-    seconds = step_seconds(objective, batch)
-    starts = options.starts or num_sampled_starts(seconds, time_limit) + num_given
-    return starts, sampled_schedule(starts, seconds, time_limit, options.iterations)
 
 
 def step_seconds(objective: Objective, batch: int) -> float:
     """The forecast of one step of one start: its bits, sums of rewards, and parameters."""
-    bits = PER_ENTRY * _entries(objective) * batch
-    bits += STEP_SECONDS * objective.space.hidden.horizon * len(objective.sampled)
     hidden, quantities = objective.space.hidden, 1 + len(objective.others) + len(objective.terms)
+    if objective.space.on_device is not None:
+        return DEVICE_SECONDS * hidden.horizon * hidden.num_states * batch
+    bits = PER_ENTRY * _entries(objective) * batch
+    bits += STEP_SECONDS * hidden.horizon * len(objective.sampled)
     sums = _PER_SUM * hidden.horizon * hidden.kernel.num_entries * hidden.kernel.num_actions * (1 + quantities)
     return bits + sums + _PER_PARAMETER * int(np.prod(objective.space.shape)) * (2 + objective.num_constraints)
 
