@@ -6,6 +6,7 @@ is that of the score plus `Σ_k max(0, μ_k − ρ s_k) ∂s_k`. It is precondit
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from .ascent import CLIMB, DONE, LAST, SETTLE, Ascent, AscentState, fields_of
 from .first_order import DECAYS
 from .iteration import SavedState
 from .mixing import contenders
-from .objective import Objective
 from .parameters import LOWEST, RARE, ROUNDED, TableParameters, least_share
 from .values import GAP_BITS, TOLERANCE_BITS, Values
 
@@ -64,11 +64,13 @@ class ExactAscent(Ascent[ExactState]):
         if state.phase == CLIMB:
             return super().advance(state)
         self.objective.clock.check()
-        after, tables, values, multiplier = polished(self.objective, self.parameters, Polish.of(state.polish))
+        polish = Polish.of(state.polish)
+        here = self._at(polish, polish.theta)
+        after = self._polished(polish, here)
         theta, prices, one = state.theta[0].copy(), state.multiplier[0].copy(), slice(state.leader, state.leader + 1)
         theta[one], prices[one] = after.theta, after.multiplier
         state = replace(state, iteration=state.iteration + 1, theta=[theta], multiplier=[prices], polish=after.arrays())
-        return self._followed(self.noted(state, tables, values, multiplier, 0.0), after)
+        return self._followed(self.noted(state, here.tables, here.values, here.multiplier, 0.0), after)
 
     def led(
         self, state: ExactState, tables: Any, values: Values, multipliers: Float[np.ndarray, "n K"]
@@ -110,8 +112,9 @@ class ExactAscent(Ascent[ExactState]):
             if not self.schedule.last:
                 return replace(state, phase=DONE)
         one = slice(state.leader, state.leader + 1)
-        begun = begin_polish(self.objective, self.parameters, state.theta[0][one], state.multiplier[0][one])
-        return replace(state, phase=phase, polish=begun.arrays())
+        theta, none = state.theta[0][one], np.zeros((0, state.theta[0][one].size))
+        begun = Polish(theta, state.multiplier[0][one], PENALTY, np.inf, 0, 0, none, none)
+        return replace(state, phase=phase, polish=self._sorted_out(begun).arrays())
 
     def is_done(self, state: ExactState) -> bool:
         """See `Iteration`."""
@@ -122,6 +125,94 @@ class ExactAscent(Ascent[ExactState]):
         one = slice(state.leader, state.leader + 1)
         table = self.parameters.tables(state.theta[0][one])[0] if state.polish else state.leading
         return contenders(self.objective, state, table, self.safe)
+
+    # The second-order method.
+
+    def _at(self, state: "Polish", theta: Float[np.ndarray, "1 R A"]) -> "_Point":
+        tables = self.parameters.tables(theta)
+        values = self.objective.evaluate(tables)
+        merit = float(values.merit(state.multiplier, state.penalty)[0])
+        return _Point(theta, tables, values, values.multipliers(state.multiplier, state.penalty), merit)
+
+    def _gradient(self, point: "_Point") -> Float[np.ndarray, " P"]:
+        """The gradient of the augmented Lagrangian in the parameters."""
+        return self.parameters.pull_back(point.theta, point.tables, point.slope)[0].ravel()
+
+    @property
+    def _rounding(self) -> float:
+        """Of slacks of returns."""
+        return self.objective.rounding / self.objective.unit
+
+    def _polished(self, state: "Polish", here: "_Point") -> "Polish":
+        """One step further from a point."""
+        gradient, none = self._gradient(here), state.changes[:0]
+        direction = self._direction(state, here.tables[0], gradient)
+        moved = replace(state, gap=self._gain(here), inside=state.inside + 1)
+        found = self._line_search(state, direction.reshape(state.theta.shape), here.merit, float(gradient @ direction))
+        if found is None:
+            if len(state.changes):  # the memory misleads: begin anew from the metric alone
+                return replace(moved, changes=none, turns=none)
+            return self._next_multiplier(moved, here, done=True)
+        size, there = found
+        change, turn = size * direction, gradient - self._gradient(there)
+        changes, turns = state.changes, state.turns
+        if change @ turn > ROUNDED * float(np.linalg.norm(change) * np.linalg.norm(turn)):
+            changes, turns = np.vstack([changes, change])[-_PAIRS:], np.vstack([turns, turn])[-_PAIRS:]
+        moved = replace(moved, theta=there.theta, changes=changes, turns=turns)
+        done = there.merit - here.merit < STILL + self._rounding
+        if done or moved.inside % _MULTIPLIER_EVERY == 0:
+            return self._next_multiplier(moved, there, done=done)
+        return moved
+
+    def _gain(self, point: "_Point") -> float:
+        """`Σ_c max_a g(c,a) − Σ_a π(a|c) g(c,a)`: what the best change of all rows promises to first order; 0 if stationary."""
+        best = np.where(self.objective.space.available, point.slope, -np.inf).max(axis=-1)
+        return float(np.sum(best - np.sum(point.tables * point.slope, axis=-1)))
+
+    def _direction(self, state: "Polish", table: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """L-BFGS in the metric `1 / (P(cell) π(a))`, the diagonal inverse of the natural one, or a step of that alone."""
+        space = self.objective.space
+        flow = space.visits(table)[..., None] * table
+        metric = self.parameters.used(np.where(space.available, 1 / np.maximum(flow, ROUNDED**2), 0.0)).ravel()
+        metric[(state.theta[0] <= LOWEST).ravel()] = 0.0
+        direction = np.clip(_quasi_newton(gradient, metric, state.changes, state.turns), -_LONGEST_STEP, _LONGEST_STEP)
+        if direction @ gradient > 0:
+            return direction
+        return np.clip(metric * gradient, -_LONGEST_STEP, _LONGEST_STEP)
+
+    def _line_search(
+        self, state: "Polish", direction: np.ndarray, merit: float, promised: float
+    ) -> tuple[float, "_Point"] | None:
+        """The longest step along a direction, of all halvings, that keeps a share of what it promises, with where it leads."""
+        step = 1.0
+        while step > ROUNDED:
+            found = self._at(state, self.parameters.bounded(state.theta + step * direction))
+            if found.merit - merit >= _KEPT * step * promised:
+                return step, found
+            step /= 2
+        return None
+
+    def _sorted_out(self, state: "Polish") -> "Polish":
+        """Close the actions that are hardly taken and do not pay, and open those that would: the rest is well conditioned."""
+        here, parameters, none = self._at(state, state.theta), self.parameters, state.changes[:0]
+        gain = parameters.used((here.slope - np.sum(here.tables * here.slope, axis=-1, keepdims=True))[0])
+        theta = state.theta - state.theta.max(axis=-1, keepdims=True)
+        opened = natural_log(np.array(least_share(self.objective.space)))
+        rare = (parameters.used(here.tables[0]) < RARE) & parameters.open
+        theta[0] = np.where(rare & (gain <= 0), LOWEST, np.maximum(theta[0], LOWEST))
+        theta[0] = np.where(rare & (gain > GAP_BITS), opened, theta[0])
+        return replace(state, theta=theta, changes=none, turns=none)
+
+    def _next_multiplier(self, state: "Polish", point: "_Point", *, done: bool) -> "Polish":
+        """Take over the multipliers that hold at the optimum of the augmented Lagrangian; end where nothing moves any more."""
+        new, within = point.multiplier, GAP_BITS + self._rounding
+        violated = float(np.max(-point.values.slack, initial=0.0))
+        # Of a bound with a price nothing is left unused; one without has a slack of any size.
+        unused = float(np.max(np.abs(new - state.multiplier), initial=0.0)) / state.penalty
+        if done and unused < within and violated < within and state.gap < GAP_BITS:
+            return replace(state, multiplier=new, done=1)
+        after = replace(state, multiplier=new, penalty=2 * state.penalty if violated > within else state.penalty)
+        return self._sorted_out(after) if done or state.inside % _SORT_EVERY == 0 else after
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,93 +229,20 @@ class Polish(SavedState):
     turns: Float[np.ndarray, "m P"]
 
 
-def begin_polish(
-    objective: Objective, parameters: TableParameters, theta: np.ndarray, multiplier: np.ndarray
-) -> Polish:
-    """The state from which to polish."""
-    none = np.zeros((0, theta.size))
-    return _sorted_out(objective, parameters, Polish(theta, multiplier, PENALTY, np.inf, 0, 0, none, none))
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The augmented Lagrangian at some parameters: its value, `merit`, and the multipliers that hold there."""
 
+    theta: Float[np.ndarray, "1 R A"]
+    tables: Float[np.ndarray, "1 T C A"]
+    values: Values
+    multiplier: Float[np.ndarray, "1 K"]
+    merit: float
 
-def polished(
-    objective: Objective, parameters: TableParameters, state: Polish
-) -> tuple[Polish, np.ndarray, Values, np.ndarray]:
-    """One step further; with the tables, values and multipliers where it began."""
-    multiplier, penalty = state.multiplier, state.penalty
-    tables = parameters.tables(state.theta)
-    values = objective.evaluate(tables)
-    new = values.multipliers(multiplier, penalty)
-    slope = values.lagrangian_gradient(new)
-    gradient = parameters.pull_back(state.theta, tables, slope)[0].ravel()
-    gap = first_order_gain(objective, tables[0], slope[0])
-    direction = _direction(objective, parameters, state, tables[0], gradient)
-    promised, merit = float(gradient @ direction), float(values.merit(multiplier, penalty)[0])
-    moved = replace(state, gap=gap, inside=state.inside + 1)
-    found = _line_search(objective, parameters, state, direction.reshape(state.theta.shape), merit, promised)
-    if found is None:
-        if len(state.changes):  # the memory misleads: begin anew from the metric alone
-            return replace(moved, changes=state.changes[:0], turns=state.turns[:0]), tables, values, new
-        return _next_multiplier(objective, parameters, moved, new, values, done=True), tables, values, new
-    size, theta, new_tables, new_values = found
-    after_multiplier = new_values.multipliers(multiplier, penalty)
-    after = parameters.pull_back(theta, new_tables, new_values.lagrangian_gradient(after_multiplier))[0].ravel()
-    change, turn = size * direction, gradient - after
-    changes, turns = state.changes, state.turns
-    if change @ turn > ROUNDED * float(np.linalg.norm(change) * np.linalg.norm(turn)):
-        changes, turns = np.vstack([changes, change])[-_PAIRS:], np.vstack([turns, turn])[-_PAIRS:]
-    gained = float(new_values.merit(multiplier, penalty)[0]) - merit
-    moved = replace(moved, theta=theta, changes=changes, turns=turns)
-    done = gained < STILL + objective.rounding / objective.unit
-    if done or moved.inside % _MULTIPLIER_EVERY == 0:
-        moved = _next_multiplier(objective, parameters, moved, after_multiplier, new_values, done=done)
-    return moved, tables, values, new
-
-
-def first_order_gain(objective: Objective, table: np.ndarray, slope: Float[np.ndarray, "T C A"]) -> float:
-    """`Σ_c max_a g(c,a) − Σ_a π(a|c) g(c,a)`: what the best change of every row promises to first order; 0 when stationary."""
-    best = np.where(objective.space.available, slope, -np.inf).max(axis=-1)
-    return float(np.sum(best - np.sum(table * slope, axis=-1)))
-
-
-def _direction(
-    objective: Objective, parameters: TableParameters, state: Polish, table: np.ndarray, gradient: np.ndarray
-) -> np.ndarray:
-    """L-BFGS in the metric `1 / (P(cell) π(a))`, the diagonal inverse of the natural one, or a step of that metric alone."""
-    flow = objective.space.visits(table)[..., None] * table
-    metric = parameters.used(np.where(objective.space.available, 1 / np.maximum(flow, ROUNDED**2), 0.0)).ravel()
-    metric[(state.theta[0] <= LOWEST).ravel()] = 0.0
-    direction = np.clip(_quasi_newton(gradient, metric, state.changes, state.turns), -_LONGEST_STEP, _LONGEST_STEP)
-    if direction @ gradient > 0:
-        return direction
-    return np.clip(metric * gradient, -_LONGEST_STEP, _LONGEST_STEP)
-
-
-def _sorted_out(objective: Objective, parameters: TableParameters, state: Polish) -> Polish:
-    """Close the actions that are hardly taken and do not pay, and open those that would: the rest is well conditioned."""
-    tables = parameters.tables(state.theta)
-    values = objective.evaluate(tables)
-    slope = values.lagrangian_gradient(values.multipliers(state.multiplier, state.penalty))[0]
-    gain = parameters.used(slope - np.sum(tables[0] * slope, axis=-1, keepdims=True))
-    theta = state.theta - state.theta.max(axis=-1, keepdims=True)
-    opened = natural_log(np.array(least_share(objective.space)))
-    rare = (parameters.used(tables[0]) < RARE) & parameters.open
-    theta[0] = np.where(rare & (gain <= 0), LOWEST, np.maximum(theta[0], LOWEST))
-    theta[0] = np.where(rare & (gain > GAP_BITS), opened, theta[0])
-    return replace(state, theta=theta, changes=state.changes[:0], turns=state.turns[:0])
-
-
-def _next_multiplier(
-    objective: Objective, parameters: TableParameters, state: Polish, new: np.ndarray, values: Values, *, done: bool
-) -> Polish:
-    """Take over the multipliers that hold at the optimum of the augmented Lagrangian; end where nothing moves any more."""
-    violated = float(np.max(-values.slack, initial=0.0))
-    # Of a bound with a price nothing is left unused; one without has a slack of any size.
-    unused = float(np.max(np.abs(new - state.multiplier), initial=0.0)) / state.penalty
-    within = GAP_BITS + objective.rounding / objective.unit
-    if done and unused < within and violated < within and state.gap < GAP_BITS:
-        return replace(state, multiplier=new, done=1)
-    after = replace(state, multiplier=new, penalty=2 * state.penalty if violated > within else state.penalty)
-    return _sorted_out(objective, parameters, after) if done or state.inside % _SORT_EVERY == 0 else after
+    @cached_property
+    def slope(self) -> Float[np.ndarray, "1 T C A"]:
+        """Its gradient in the tables."""
+        return self.values.lagrangian_gradient(self.multiplier)
 
 
 def _quasi_newton(
@@ -243,24 +261,3 @@ def _quasi_newton(
     for change, turn, factor in zip(changes, turns, factors[::-1], strict=True):
         work += change * (factor - (turn @ work) / (change @ turn))
     return metric * gradient if work @ gradient <= 0 else work
-
-
-def _line_search(
-    objective: Objective,
-    parameters: TableParameters,
-    state: Polish,
-    direction: np.ndarray,
-    merit: float,
-    promised: float,
-) -> tuple[float, np.ndarray, np.ndarray, Values] | None:
-    """The longest step along a direction, of all halvings, that keeps a share of what it promises, with where it leads."""
-    step = 1.0
-    while step > ROUNDED:
-        theta = parameters.bounded(state.theta + step * direction)
-        tables = parameters.tables(theta)
-        values = objective.evaluate(tables)
-        gained = float(values.merit(state.multiplier, state.penalty)[0]) - merit
-        if gained >= _KEPT * step * promised:
-            return step, theta, tables, values
-        step /= 2
-    return None

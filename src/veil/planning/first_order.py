@@ -53,10 +53,6 @@ class Moments:
         mean = zeros if not noisy.any() else np.repeat(zeros, 1 + int(noisy.sum()), axis=1)
         return Moments(mean, 0 * theta, first, 0)
 
-    def part(self, chosen: Any) -> "Moments":
-        """Those of some of the policies."""
-        return Moments(self.mean[chosen], self.square[chosen], self.multiplier[chosen], self.count)
-
 
 def first_order_step(
     moments: Moments,
