@@ -25,6 +25,7 @@ from tests.planning.small_problems import (
 )
 from tests.study.cluster import free_port
 from veil.common.clock import UNLIMITED
+from veil.common.workers import ALONE
 from veil.planning import device_layout
 from veil.planning.bits import entropy_measure
 from veil.planning.device_layout import Layout, Sizes, make_layout, memory_errors
@@ -129,7 +130,8 @@ def slope(space: Space, table: np.ndarray, events: np.ndarray, every: int, preci
 def assert_slopes_agree(space: Space, table: np.ndarray, every: int, precisions: tuple[type, ...]) -> None:
     layers = Layers(space.hidden)
     events = layers.draw(table, 12, np.random.default_rng(0))
-    halves = [layers.gradient(table, part, entropy_measure) for part in (events[:6], events[6:])]
+    given = entropy_measure, UNLIMITED, ALONE
+    halves: Any = [layers.along(table, [part], *given, gradient=True) for part in (events[:6], events[6:])]
     expected, bits = (halves[0][1] + halves[1][1]) / 2, float(np.mean([found for found, _ in halves]))
     for precision in precisions:
         tolerance = {np.float64: 1e-12, np.float32: 2e-5}[precision]

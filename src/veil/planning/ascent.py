@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from ..engine.threads import in_threads
 from .backend import Draw
-from .first_order import Moments, first_order_step
+from .first_order import MEMORY, Moments, first_order_step
 from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
@@ -25,7 +25,8 @@ from .values import Values, distinct
 
 CLIMB, SETTLE, LAST, DONE = range(4)
 INSIDE = 0.01  # slack that steps keep where a policy cannot be made feasible by mixing: by judgement
-_LEAST_WEIGHT = 0.02  # of the newest parameters in their average, which is over about the last 50 steps then
+# Of the newest parameters in their average: a mean of the last half of the steps over which Adam averages squares.
+_LEAST_WEIGHT = 2 / MEMORY[True][1]
 
 
 class Group(NamedTuple):

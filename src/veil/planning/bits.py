@@ -35,6 +35,7 @@ from ..measure.each_time import EachValue
 from ..measure.exact import Budget
 from ..measure.loss import Rule
 from .backend import ALL_AT_ONCE, LEAST_SECONDS, PER_ENTRY, UNBOUNDED, Backend, Draw, Ends, Estimate, Evaluate, Tables
+from .layers import PART
 from .layers import Measure as Drawn
 from .policy_class import Space, any_table
 
@@ -47,7 +48,7 @@ MOST_NUMBERS = 2**24
 GRADIENT_PASSES = 3
 """A value and its gradient take so many times as long as the value: forward, the gradient, and back."""
 
-LANE = 64
+LANE = PART // 2
 """Sequences of a large sample that are drawn together."""
 
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.

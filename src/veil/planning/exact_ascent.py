@@ -18,10 +18,7 @@ from .first_order import DECAYS
 from .iteration import SavedState
 from .mixing import contenders
 from .parameters import LOWEST, RARE, ROUNDED, TableParameters, least_share
-from .values import GAP_BITS, TOLERANCE_BITS, Values
-
-STILL = 1e-9
-"""Bits, beyond rounding errors of the return, that are no gain: by judgement."""
+from .values import GAP_BITS, STILL, TOLERANCE_BITS, Values
 
 PENALTY = 6.0
 """ρ to begin with: of the size of second derivatives of bits in shares of a range."""

@@ -16,31 +16,29 @@ from jaxtyping import Float, Int
 from ..common.clock import OutOfTime
 from .ascent import CLIMB, DONE, LAST, Ascent, AscentState, Group, fields_of
 from .backend import Draw
-from .first_order import DECAYS, Moments, first_order_step
+from .closing import num_closing_sequences
+from .first_order import DECAYS, MEMORY, Moments, first_order_step
+from .layers import PART
 from .mixing import mixed_until
 from .objective import CERTAIN, Objective
 from .options import SolveOptions
-from .parameters import Parameters
+from .parameters import RARE, Parameters
 from .schedule import MOST_BATCH, SHARE_OF_ROUNDS, Schedule
-from .values import Values
+from .values import GAP_BITS, STILL, Values
 
-# Pure noise keeps (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean, so a batch is doubled below twice that,
-# after three times the 10 steps that the mean remembers.
-_SIGNAL, _DOUBLED_AFTER = 0.1, 32
-# Checks: the least and the most sequences (standard errors of 0.03 and 0.0035 bits where those of single sequences spread by
-# half a bit), their share of those of all gradients, by what factor of iterations one follows another, and what the iterations
-# between two cost at least beside a check: checks take less than a fifth of the time. The first one comes after a few steps.
-_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, FIRST_CHECK = (256, 20_000), 0.1, 1.3, 4.0, 8
+# A mean over n steps keeps a share 1 / (2n − 1) of the square of pure noise: a batch is doubled below about twice that, after
+# three times these steps.
+_SIGNAL, _DOUBLED_AFTER = 1 / MEMORY[True][0], 32
+# Checks: the least number of sequences (a standard error of 0.03 bits where those of single sequences spread by half a bit; the
+# most are as many as measure the answer), their share of those of all gradients, by what factor of iterations one follows
+# another, and what the iterations between two cost at least beside a check: checks take less than a fifth of the time. The
+# first one comes after a few steps.
+_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, FIRST_CHECK = 2 * PART, 0.1, 1.3, 4.0, 8
 # Checks without a gain of so many bits, far below their errors, that end the search: five times as many iterations (1.3⁶).
 _IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
 _RISING_BITS = 5e-3  # a check that gains less is no progress: the errors of the largest checks are of this size
-# Newton's steps that make a candidate feasible at most, each of which about squares what is missed, and the slack at which they
-# aim: by judgement.
-_RESTORING, _RESTORED = 8, 1e-5
-_MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the bounds too
-# Of the uniform policy in an answer that a search goes back to: with more it would be another policy.
-_KEPT_SHARE = 1e-3
-_FIRST_COMPARED = 128  # sequences on which tables are compared before there are iterations: errors of about 0.04 bits
+# Newton's steps that make a candidate feasible at most, each of which about squares what is missed: by judgement.
+_RESTORING = 8
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate: by judgement
 
 
@@ -83,7 +81,7 @@ class SampledAscent(Ascent[SampledState]):
         super().__init__(objective, parameters, starts, known, schedule, options)
         limit = objective.clock.time_limit
         self._first_batch, self.closing = batch, _SHARE_OF_CLOSING * limit if math.isfinite(limit) else 0.0
-        self.compared = Draw(_CHECKED[0], options.seed + 1)
+        self.compared = Draw(_CHECKED, options.seed + 1)
 
     # Beginning.
 
@@ -96,7 +94,7 @@ class SampledAscent(Ascent[SampledState]):
         else:  # only what the parameters can say may be the answer
             tables = [self.parameters.tables(theta[0])[0]]
         made = [tables[0], *(self._mended(table) for table in tables[1:])]
-        scores = [self._score(table, _FIRST_COMPARED) for table in made]
+        scores = [self._score(table, PART) for table in made]
         score = max(scores)
         best = made[scores.index(score)]
         return SampledState(
@@ -229,7 +227,7 @@ class SampledAscent(Ascent[SampledState]):
             return self._taken_up(following, state.aside[0], state.aside_multiplier[:1])
         if newest < before - _RISING_BITS:  # noise has led the search away: shorter steps, more sequences
             mixes = self.parameters.mixes
-            theta = self.parameters.of(state.best, _KEPT_SHARE) if mixes else state.best_theta
+            theta = self.parameters.of(state.best, RARE) if mixes else state.best_theta
             batch = min(2 * state.batch, MOST_BATCH)
             following = replace(state, slower=state.slower / 2, batch=batch, exploring=0)
             return self._taken_up(following, theta[None], state.best_multiplier[None])
@@ -247,7 +245,8 @@ class SampledAscent(Ascent[SampledState]):
         return max(int(_CHECK_GROWTH * count) + 1 - count, math.ceil(least))
 
     def _sequences_of_check(self, state: SampledState) -> int:
-        return int(np.clip(_SHARE_OF_CHECKS * (state.iteration - state.begun) * state.batch, *_CHECKED))
+        drawn = (state.iteration - state.begun) * state.batch
+        return int(np.clip(_SHARE_OF_CHECKS * drawn, _CHECKED, num_closing_sequences(self.options)))
 
     def _contender(self, theta: Any, square: Any) -> tuple[Any, Any]:
         """The policy of parameters `(1, R, A)` as it may be the answer: made feasible, or where it cannot be mixed as it is."""
@@ -275,7 +274,7 @@ class SampledAscent(Ascent[SampledState]):
             step, _ = first_order_step(
                 moments,
                 0 * theta,
-                found.slack - _RESTORED,
+                found.slack - GAP_BITS,
                 jacobian,
                 exact,
                 rate=1.0,
@@ -291,7 +290,7 @@ class SampledAscent(Ascent[SampledState]):
         if objective.num_constraints == objective.num_bits:
             return table
         return mixed_until(
-            lambda one: float(objective.sums(one[None], gradient=False).slack.min()) - _MARGIN,
+            lambda one: float(objective.sums(one[None], gradient=False).slack.min()) - STILL,
             table,
             self.safe,
             objective.clock,

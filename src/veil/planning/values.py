@@ -20,6 +20,8 @@ GAP_BITS = 1e-5
 """Of the best first-order change, below which a policy is called stationary; and the precision of a share. By judgement."""
 TOLERANCE_BITS = 1e-3
 """The same, below which an answer is called converged: what it gains after that is of this size. By judgement."""
+STILL = 1e-9
+"""Bits, beyond rounding errors of the return, that are no gain, and slack that no sum in another order takes: by judgement."""
 
 # Tables that decide otherwise in less than this share of all decisions tend to the same optimum: on the later grid 0.00 to 0.07
 # for those that end at the same, 0.14 to 0.55 for the others.
