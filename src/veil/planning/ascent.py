@@ -145,9 +145,9 @@ class Ascent(ABC, Generic[State]):
             return self._next_round(after)
         return after
 
+    @abstractmethod
     def rate(self, state: State) -> float:
         """The size of a step."""
-        return self.parameters.scale * self.schedule.rate(state.iteration - state.begun)
 
     def draw(self, state: State, number: int) -> Draw | None:
         """The sequences of the gradient of a group."""

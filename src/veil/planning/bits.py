@@ -105,8 +105,11 @@ def loss_measure(tree: BatchTree | StringBatch, space: Space, rule: Rule) -> Mea
     possible = _possible(tree, any_table(space))
     if np.isinf(costs[possible]).any():
         raise ruled_out()
-    fixed = np.where(possible, costs, 0.0)
-    return lambda joint: (np.einsum("byz,yz->b", joint, fixed), np.broadcast_to(fixed, joint.shape))
+    return partial(_loss, np.where(possible, costs, 0.0))
+
+
+def _loss(costs: Float[np.ndarray, "Y Z"], joint: Float[np.ndarray, "B Y Z"]) -> tuple[np.ndarray, np.ndarray]:
+    return np.einsum("byz,yz->b", joint, costs), np.broadcast_to(costs, joint.shape)
 
 
 def ruled_out() -> InputError:
@@ -142,17 +145,21 @@ class Rows:
         return gradient[0]
 
 
-def one_by_one(space: Space, bits: Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]]) -> Evaluate:
-    """One table after the other: trees and models that do not fit a batch, windows, and priors; `bits`: those of a chain."""
+OfChain = Callable[[Chain, Clock], tuple[float, Float[np.ndarray, "T C A"]]]
+"""Bits of a chain and their gradient in its table."""
 
-    def evaluate(tables: Tables, clock: Clock, _: Draw | None, gradient: bool) -> Estimate:
-        values, gradients = np.empty(len(tables)), np.empty(tables.shape)
-        for number, table in enumerate(tables):
-            clock.check()
-            values[number], gradients[number] = bits(space.chain(table), clock)
-        return Estimate.exact(values, gradients)
 
-    return evaluate
+def one_by_one(space: Space, bits: OfChain) -> Evaluate:
+    """One table after the other: trees and models that do not fit a batch, windows, and priors."""
+    return partial(_one_by_one, space, bits)
+
+
+def _one_by_one(space: Space, bits: OfChain, tables: Tables, clock: Clock, _: Draw | None, gradient: bool) -> Estimate:
+    values, gradients = np.empty(len(tables)), np.empty(tables.shape)
+    for number, table in enumerate(tables):
+        clock.check()
+        values[number], gradients[number] = bits(space.chain(table), clock)
+    return Estimate.exact(values, gradients)
 
 
 def walked(
@@ -170,45 +177,51 @@ def walked(
     **Arguments:** `sequences`: their number, in words; `size`: of the tree, if it was counted: dense messages then, else rows
     with sparse support.
     """
+    evaluate = one_by_one(space, partial(_walked, measure, size, keep_events))
+    return Backend(evaluate, f"all {sequences} possible sequences", seconds, ends)
 
-    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
-        if size is None:
-            walk: Walk = SparseWalk(chain, clock=clock, keep_events=keep_events)
-        else:
-            walk = JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
-        rows = Rows(measure)
-        gradient = walk.run(rows, gradient=True)
-        assert gradient is not None
-        return rows.bits, gradient
 
-    return Backend(one_by_one(space, bits), f"all {sequences} possible sequences", seconds, ends)
+def _walked(
+    measure: Measure, size: TreeSize | None, keep_events: bool, chain: Chain, clock: Clock
+) -> tuple[float, np.ndarray]:
+    if size is None:
+        walk: Walk = SparseWalk(chain, clock=clock, keep_events=keep_events)
+    else:
+        walk = JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
+    rows = Rows(measure)
+    gradient = walk.run(rows, gradient=True)
+    assert gradient is not None
+    return rows.bits, gradient
 
 
 def each_time(space: Space, seconds: float) -> Backend:
     """`Σ_t w_t H(Z_t | o_0 … o_t)` on all sequences until each time; `seconds`: the forecast of one gradient."""
+    words = "all possible sequences, until each time"
+    return Backend(one_by_one(space, _each_time), words, seconds, hidden_ends(space))
 
-    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
-        found = EachValue(chain).exact(Budget(), gradient=True)
-        assert found.gradient is not None
-        return found.opacity.bits, found.gradient
 
-    return Backend(one_by_one(space, bits), "all possible sequences, until each time", seconds, hidden_ends(space))
+def _each_time(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
+    found = EachValue(chain).exact(Budget(), gradient=True)
+    assert found.gradient is not None
+    return found.opacity.bits, found.gradient
 
 
 def prior(space: Space) -> Backend:
-    """`H(Z)` before anything is observed; its derivative in `P(z)` is `−log2 P(z)`."""
+    """`H(Z)` before anything is observed."""
+    words = "the prior of the secret"
+    return Backend(one_by_one(space, _prior), words, _seconds_of_a_sum(space), hidden_ends(space))
 
-    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
-        hidden, result = chain.hidden, np.zeros(chain.table.shape)
-        value = hidden.label @ -log2_or_zero(chain.prior)
-        for time in range(hidden.split_time - 1, -1, -1):
-            ahead = (hidden.kernel.stacked @ value).reshape(hidden.num_states, -1)
-            row = result[0 if chain.stationary else time]
-            np.add.at(row, hidden.cell, chain.occupancies[time][:, None] * ahead)
-            value = chain.pull(value, time)
-        return float(entropy_bits(chain.prior)), result
 
-    return Backend(one_by_one(space, bits), "the prior of the secret", _seconds_of_a_sum(space), hidden_ends(space))
+def _prior(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
+    """`H(Z)`, whose derivative in `P(z)` is `−log2 P(z)`."""
+    hidden, result = chain.hidden, np.zeros(chain.table.shape)
+    value = hidden.label @ -log2_or_zero(chain.prior)
+    for time in range(hidden.split_time - 1, -1, -1):
+        ahead = (hidden.kernel.stacked @ value).reshape(hidden.num_states, -1)
+        row = result[0 if chain.stationary else time]
+        np.add.at(row, hidden.cell, chain.occupancies[time][:, None] * ahead)
+        value = chain.pull(value, time)
+    return float(entropy_bits(chain.prior)), result
 
 
 def hidden_ends(space: Space) -> Ends:
@@ -241,17 +254,19 @@ def windowed(space: Space, most_seconds: float) -> Backend:
     """
     radius, seconds = _widest(with_clock(space.chain(any_table(space))), most_seconds)
 
-    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
-        total, gradient = 0.0, np.zeros(chain.table.shape)
-        for one in times_of(with_clock(chain)):
-            given = {"radius": _radius(one, radius), "reveal": True, "memory_bytes": DEFAULT_MEMORY, "clock": clock}
-            found, slope = end_gradient(one.with_slopes, **given)
-            total, gradient = total + one.weight * found, gradient + one.weight * one.in_table(slope)
-        return total, gradient
-
     where = "around the secret's time" if space.hidden.each is None else "before each time"
     words = f"the lower end of the bracket of {radius} steps {where}"
-    return Backend(one_by_one(space, bits), words, seconds, hidden_ends(space), kind="bracket")
+    evaluate = one_by_one(space, partial(_lower_end, radius))
+    return Backend(evaluate, words, seconds, hidden_ends(space), kind="bracket")
+
+
+def _lower_end(radius: int, chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
+    total, gradient = 0.0, np.zeros(chain.table.shape)
+    for one in times_of(with_clock(chain)):
+        given = {"radius": _radius(one, radius), "reveal": True, "memory_bytes": DEFAULT_MEMORY, "clock": clock}
+        found, slope = end_gradient(one.with_slopes, **given)
+        total, gradient = total + one.weight * found, gradient + one.weight * one.in_table(slope)
+    return total, gradient
 
 
 def _widest(chain: Chain, most_seconds: float) -> tuple[int, float]:

@@ -69,6 +69,10 @@ class ExactAscent(Ascent[ExactState]):
         state = replace(state, iteration=state.iteration + 1, theta=[theta], multiplier=[prices], polish=after.arrays())
         return self._followed(self.noted(state, here.tables, here.values, here.multiplier, 0.0), after)
 
+    def rate(self, state: ExactState) -> float:
+        """See `Ascent`."""
+        return self.schedule.exact_rate(state.iteration)
+
     def led(
         self, state: ExactState, tables: Any, values: Values, multipliers: Float[np.ndarray, "n K"]
     ) -> tuple[ExactState, int]:

@@ -139,7 +139,7 @@ class SampledAscent(Ascent[SampledState]):
 
     def rate(self, state: SampledState) -> float:
         """See `Ascent`."""
-        return state.slower * super().rate(state)
+        return state.slower * self.parameters.scale * self.schedule.rate(state.iteration - state.begun)
 
     def draw(self, state: SampledState, number: int) -> Draw:
         """The sequences of one gradient: fresh ones in each iteration."""

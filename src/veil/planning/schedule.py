@@ -55,18 +55,18 @@ class Schedule:
     rounds: tuple[tuple[int, int], ...]
     last: int
     settle: int = 0
-    is_exact: bool = False
 
     def rate(self, steps: int) -> float:
-        """The size of a first-order step in logits, after so many steps of the same start.
+        """The size of a first-order step in logits, after so many steps of the same start, where gradients are noisy.
 
-        It falls to almost nothing over rounds on exact gradients. Where they are noisy it is half as long, and falls like
-        `1/√k` once squares were averaged.
+        It is half of what exact ones begin with, and falls like `1/√k` once squares were averaged.
         """
-        if self.is_exact:
-            length = sum(one for one, _ in self.rounds)
-            return _RATE * max(_LEAST_RATE, 1 - steps / max(1, length))
         return _RATE / 2 / (1 + steps / MEMORY[True][1]) ** 0.5
+
+    def exact_rate(self, steps: int) -> float:
+        """The same on exact gradients: it falls to almost nothing over the rounds."""
+        length = sum(one for one, _ in self.rounds)
+        return _RATE * max(_LEAST_RATE, 1 - steps / max(1, length))
 
     @property
     def total(self) -> int:
@@ -106,7 +106,7 @@ def exact_schedule(objective: Objective, iterations: int | None, starts: int = 0
         last = iterations - climb - left * settle
     stay = [max(left, starts // 2), max(left, starts // 4), left]
     climbs = np.diff(np.multiply((0, 1, 3, 6), climb) // 6).tolist()
-    return Schedule(tuple(zip(climbs, stay, strict=True)), last, settle, is_exact=True)
+    return Schedule(tuple(zip(climbs, stay, strict=True)), last, settle)
 
 
 def sampled_schedule(objective: Objective, options: SolveOptions, starts: int) -> Schedule:
