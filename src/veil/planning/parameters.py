@@ -108,7 +108,7 @@ class TableParameters(Parameters):
     def used(self, gradient: Any) -> Any:
         """The rows of arrays `(…, T, C, A)` that are parameters, `(…, R, A)`."""
         flat = gradient.reshape(*gradient.shape[:-3], gradient.shape[-3] * gradient.shape[-2], self._actions)
-        return flat if self._whole else flat.take(self.rows, axis=-2)  # a third of the time of indexing
+        return flat if self._whole else flat.take(self.rows, axis=-2, mode="clip")  # a third of the time of indexing
 
     def tables(self, theta: Float[np.ndarray, "B R A"]) -> Tables:
         """See `Parameters`."""
