@@ -5,10 +5,10 @@ what they are worth on the same draws. What comes after, and all that differs be
 `exact_ascent` and `sampled_ascent`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from ..engine.threads import in_threads
 from .backend import Draw
 from .first_order import MEMORY, Moments, first_order_step
-from .iteration import SearchState
+from .iteration import Iteration, SearchState
 from .objective import Objective
 from .options import SolveOptions
 from .parameters import Parameters
@@ -85,7 +85,7 @@ def fields_of(groups: Sequence[Group]) -> dict[str, list[Any]]:
     return {name: [getattr(one, name) for one in groups] for name in Group._fields}
 
 
-class Ascent(ABC, Generic[State]):
+class Ascent(Iteration[State]):
     """The method as a sequence of states.
 
     **Arguments:** `objective`; `parameters`; `starts`: tables to begin from; `known`: tables that may be the answer as long as
@@ -114,10 +114,6 @@ class Ascent(ABC, Generic[State]):
 
     # Beginning.
 
-    @abstractmethod
-    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
-        """The state before the first iteration; `known`: further tables that may be the answer."""
-
     def begun(self, theta: Sequence[Any], best: Any, score: float) -> dict[str, Any]:
         """The fields of the first state of some groups; `best`: what is known before the search, and what that is worth."""
         groups = [self.fresh(one) for one in theta]
@@ -134,7 +130,7 @@ class Ascent(ABC, Generic[State]):
     # One iteration.
 
     def advance(self, state: State) -> State:
-        """One iteration further, of all starts that climb."""
+        """See `Iteration`: one step of all starts."""
         self.objective.clock.check(ahead=self.closing)
         rate = self.rate(state)
         found = list(in_threads(lambda number: self._moved(state, number, rate), range(len(state.theta))))
@@ -242,22 +238,10 @@ class Ascent(ABC, Generic[State]):
         """Whether the best answer so far is within so many bits of what can be hidden at most."""
         return state.best_score > self.objective.most_score - within
 
-    @abstractmethod
-    def is_done(self, state: State) -> bool:
-        """Whether all iterations were made, or nothing better can be found."""
-
-    @abstractmethod
-    def unpack(self, arrays: dict[str, np.ndarray]) -> State:
-        """The state of the arrays in a checkpoint."""
-
-    @abstractmethod
-    def candidates(self, state: State) -> Float[np.ndarray, "B T C A"]:
-        """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""
-
     def met(self, state: State) -> list[Any]:
-        """Tables that the search met beside its candidates."""
+        """See `Iteration`."""
         return list(self.known)
 
     def describe(self) -> dict[str, object]:
-        """How many starts there were."""
+        """See `Iteration`: how many starts there were."""
         return {"starts": len(self.starts) - (self.options.start is not None)}

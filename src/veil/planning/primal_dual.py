@@ -22,7 +22,7 @@ from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .backend import Draw
 from .channels import ALWAYS_EXACT_SECONDS, make_channels
-from .iteration import SearchState
+from .iteration import Iteration, SearchState
 from .mixing import contenders
 from .objective import Objective
 from .options import Optimizer, SolveOptions
@@ -49,7 +49,7 @@ class PrimalDualState(SearchState):
     optimizer: dict[str, Any]
 
 
-class PrimalDual:
+class PrimalDual(Iteration[PrimalDualState]):
     """The method as a sequence of states. Settings that the paper leaves open have defaults with which its problems converge.
 
     θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. Where gradients are sampled
@@ -90,7 +90,7 @@ class PrimalDual:
         }
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
-        """The state before the first iteration; `known`: further tables that may be the answer."""
+        """See `Iteration`."""
         count, theta, given = self.objective.num_constraints, self._first(), self._options.start
         tables = [self._safe, *([] if known is None else known)]
         tables += [] if given is None else [self.objective.space.table_of(given)]
@@ -117,7 +117,7 @@ class PrimalDual:
         return NOISE * np.random.default_rng(options.seed).normal(size=space.shape)
 
     def is_done(self, state: PrimalDualState) -> bool:
-        """Whether all iterations were made."""
+        """See `Iteration`."""
         return state.iteration >= self.iterations or not state.theta.size
 
     def advance(self, state: PrimalDualState) -> PrimalDualState:
@@ -182,7 +182,7 @@ class PrimalDual:
         return state.told(objective.clock, "climbing", self.iterations, bits, returned, price, self.step, *prices)
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> PrimalDualState:
-        """The state of the arrays in a checkpoint."""
+        """See `Iteration`."""
         return PrimalDualState.of(arrays)
 
     def met(self, state: PrimalDualState) -> list[np.ndarray]:

@@ -20,8 +20,8 @@ LONGEST = 5000
 """Iterations of a search on samples if no number is asked for; it ends earlier where its checks find nothing better."""
 
 # Exact searches: iterations of climbing, half of them where an evaluation takes more than a millisecond, and of the last start;
-# and of each start that settles. A long climb finds better optima now and then.
-_ITERATIONS, _SETTLING = 180, 120
+# two thirds for each start that settles. A long climb finds better optima now and then.
+_ITERATIONS = 180
 _SETTLED = 4  # starts that settle after the climb, and least number of starts: by judgement
 # Of all starts of one iteration, so that 240 of them take 17 s at most; the largest number of starts by judgement.
 _SECONDS_A_ROUND, _MOST_STARTS = 0.07, 36
@@ -31,9 +31,9 @@ _RATE, _LEAST_RATE = 0.4, 0.05
 SHARE_OF_ROUNDS = 0.4
 """Of the time limit of a search on samples, in rounds of equal length until one start is left; as much is kept for that one."""
 
-# Least and largest number of starts on samples, and steps that each is worth: what a start hides after fewer says little about
-# where it ends (floors of rooms).
-_SAMPLED_STARTS, _STEPS_OF_START = (2, 6), 20
+# Least and largest number of starts on samples, and steps that each is worth, twice as many as gradients are averaged over:
+# what a start hides after fewer says little about where it ends (floors of rooms).
+_SAMPLED_STARTS, _STEPS_OF_START = (2, 6), 2 * MEMORY[True][0]
 _ROUND = (12, MEMORY[True][1])  # least and largest number of iterations of a round: Adam's mean needs ten steps to fill
 # Of a first gradient, unless that is forecast to take longer of one part (`layers`), at least of a quarter of it: 128 sequences
 # take little more time than 32, and on yards the answer hides 0.05 bits more with them after 60 processor seconds; more
@@ -98,7 +98,7 @@ def exact_schedule(objective: Objective, iterations: int | None, starts: int = 0
     Half of the starts stay after each of three parts of the climb, each longer than the one before, until those are left
     that settle: they are polished one after the other, since what a start is worth before says little about its optimum.
     """
-    climb, settle, last = _ITERATIONS, _SETTLING, _ITERATIONS
+    climb, settle, last = _ITERATIONS, 2 * _ITERATIONS // 3, _ITERATIONS
     climb = climb if objective.cost_seconds <= LEAST_SECONDS else climb // 2
     left = max(1, min(_SETTLED, starts))
     if iterations is not None:
