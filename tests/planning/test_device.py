@@ -219,6 +219,15 @@ def test_without_an_accelerator_or_where_it_is_not_wanted_numpy_serves():
         assert "device" not in solve(problem, device="auto", iterations=2).settings
 
 
+def test_exact_values_are_searched_on_the_host_with_any_device():
+    problem = random_problem(0)
+    found, other = (solve(problem, evaluation="auto", device=device) for device in ("jax", "cpu"))
+    assert found.policy == other.policy
+    assert "device" not in found.settings
+    assert found.plan is not None
+    assert found.plan.classes[-1].device == "NumPy"
+
+
 def test_without_time_to_compile_the_policy_of_largest_return_is_returned():
     found = solve(random_problem(1), time_limit=1.0)
     assert (found.status, found.feasible) == (veil.Status.NOT_SEARCHED, True)

@@ -122,10 +122,11 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
         space = make_space(problem, memory)
         if not problem.pairs:  # the chains of pairs share their tables
             space = space.on_reachable_rows()
-        space = replace(space, on_device=chosen_layout(space, own))
+        on_device = replace(space, on_device=chosen_layout(space, own))
+        channels = make_channels(on_device, own, own.time_limit, team)
         objective = make_objective(
-            space,
-            make_channels(space, own, own.time_limit, team),
+            on_device if any(one.drawn for one in channels.used) else space,  # exact values are found on the host
+            channels,
             goal=options.goal,
             per_start=options.per_start,
             min_opacity=options.min_opacity,
