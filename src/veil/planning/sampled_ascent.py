@@ -16,7 +16,6 @@ from jaxtyping import Float, Int
 from ..common.clock import OutOfTime
 from .ascent import CLIMB, DONE, LAST, Ascent, AscentState, Group, fields_of
 from .backend import Draw
-from .closing import num_closing_sequences
 from .first_order import DECAYS, MEMORY, Moments, first_order_step
 from .layers import PART
 from .mixing import mixed_until
@@ -29,11 +28,10 @@ from .values import GAP_BITS, STILL, Values
 # A mean over n steps keeps a share 1 / (2n − 1) of the square of pure noise: a batch is doubled below about twice that, after
 # three times these steps.
 _SIGNAL, _DOUBLED_AFTER = 1 / MEMORY[True][0], 32
-# Checks: the least number of sequences (a standard error of 0.03 bits where those of single sequences spread by half a bit; the
-# most are as many as measure the answer), their share of those of all gradients, by what factor of iterations one follows
-# another, and what the iterations between two cost at least beside a check: checks take less than a fifth of the time. The
-# first one comes after a few steps.
-_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, FIRST_CHECK = 2 * PART, 0.1, 1.3, 4.0, 8
+# Checks: the least and the most sequences (standard errors of 0.03 and 0.0035 bits where those of single sequences spread by
+# half a bit), their share of those of all gradients, by what factor of iterations one follows another, and what the iterations
+# between two cost at least beside a check: checks take less than a fifth of the time. The first one comes after a few steps.
+_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _CHECK_COSTS, FIRST_CHECK = (2 * PART, 20_000), 0.1, 1.3, 4.0, 8
 # Checks without a gain of so many bits, far below their errors, that end the search: five times as many iterations (1.3⁶).
 _IDLE_CHECKS, _GAIN_BITS = 6, 1e-4
 _RISING_BITS = 5e-3  # a check that gains less is no progress: the errors of the largest checks are of this size
@@ -81,7 +79,7 @@ class SampledAscent(Ascent[SampledState]):
         super().__init__(objective, parameters, starts, known, schedule, options)
         limit = objective.clock.time_limit
         self._first_batch, self.closing = batch, _SHARE_OF_CLOSING * limit if math.isfinite(limit) else 0.0
-        self.compared = Draw(_CHECKED, options.seed + 1)
+        self.compared = Draw(_CHECKED[0], options.seed + 1)
 
     # Beginning.
 
@@ -246,7 +244,7 @@ class SampledAscent(Ascent[SampledState]):
 
     def _sequences_of_check(self, state: SampledState) -> int:
         drawn = (state.iteration - state.begun) * state.batch
-        return int(np.clip(_SHARE_OF_CHECKS * drawn, _CHECKED, num_closing_sequences(self.options)))
+        return int(np.clip(_SHARE_OF_CHECKS * drawn, *_CHECKED))
 
     def _contender(self, theta: Any, square: Any) -> tuple[Any, Any]:
         """The policy of parameters `(1, R, A)` as it may be the answer: made feasible, or where it cannot be mixed as it is."""
