@@ -25,12 +25,12 @@ from veil.engine.return_range import threshold
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.planning.backend import Draw
+from veil.planning.bits import sampled
 from veil.planning.device_layout import chosen_layout
 from veil.planning.objective import Channels, make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
 from veil.planning.safe_tables import richest_table
-from veil.planning.sampled_bits import Sampled
 
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
 
@@ -160,17 +160,17 @@ def on_device(problem: veil.Problem, memory: Any) -> Space:
 
 def iterations_a_second(side: int, horizon: int, memory: Any, sequences: int) -> str:
     """A row: how often a second one start is moved, sampling, constraint and Adam included."""
-    from veil.planning.ascent import Ascent
-    from veil.planning.device_parameters import DeviceParameters
+    from veil.planning.device_layers import DeviceParameters
+    from veil.planning.sampled_ascent import SampledAscent
     from veil.planning.schedule import Schedule
 
     problem = planning_grid(side, horizon)
     space = on_device(problem, memory)
-    objective = make_objective(space, Channels((Sampled(space, Draw(sequences, 0)),)))
+    objective = make_objective(space, Channels((sampled(space, Draw(sequences, 0)),)))
     safe = space.softmax(np.zeros(space.shape))
-    parameters, options = DeviceParameters(objective, safe), SolveOptions(seed=0, starts=1)
+    parameters, options = DeviceParameters(space, safe), SolveOptions(seed=0, starts=1)
     known = space.layers.send(safe)  # pyright: ignore[reportAttributeAccessIssue]
-    method = Ascent(objective, parameters, [safe], [known], Schedule((), 10**6), options, sequences)
+    method = SampledAscent(objective, parameters, [safe], [known], Schedule((), 10**6), options, sequences)
     state = replace(method.begin(), check_at=10**9)
     theta = state.theta[0]
 
@@ -203,7 +203,7 @@ def rates() -> list[str]:
 def bits_of(space: Space, policy: veil.Policy, sequences: int) -> tuple[float, float]:
     """Bits and their standard error on new sequences, the same for all policies."""
     table = space.table_of(policy)
-    found = Sampled(space, Draw(sequences, 12345))(table[None], UNLIMITED, gradient=False)
+    found = sampled(space, Draw(sequences, 12345))(table[None], UNLIMITED, gradient=False)
     return float(found.values[0]), float(found.errors[0])
 
 

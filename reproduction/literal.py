@@ -20,7 +20,8 @@ from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.sampling import draw_events
 from veil.engine.size import tree_size
-from veil.planning.backend import UNBOUNDED, Draw, Estimate
+from veil.planning.backend import Backend
+from veil.planning.bits import one_by_one
 from veil.planning.policy_class import Space
 from veil.policy.policy import Policy
 from veil.problem.problem import Problem
@@ -54,31 +55,20 @@ class LiteralObjective:
         return seen - firsts * (own + _BITS_A_NAT) + _BITS_A_NAT * total * (inverse @ self._readings.T)
 
 
-class LiteralBits:
+def to_climb(space: Space, readings: Float[np.ndarray, "Z O"]) -> Backend:
     """The number as something to maximise: what the paper's algorithm climbs where its formulas are followed to the letter.
 
     **Arguments:** `space` of the problem whose observer does not see o_0, since the weights of the suffixes are its joint
-    table; `readings` as for `LiteralObjective`. See `veil.planning.backend.Backend`.
+    table; `readings` as for `LiteralObjective`.
     """
 
-    kind, reason, cost_seconds, at_once = "exact", "the paper's formulas as printed", 0.03, 1
-    ends = UNBOUNDED
+    def bits(chain: Chain, clock: Clock) -> tuple[float, np.ndarray]:
+        objective = LiteralObjective(readings)
+        slope = _walk(chain).run(objective, gradient=True)
+        assert slope is not None
+        return objective.bits, slope
 
-    def __init__(self, space: Space, readings: Float[np.ndarray, "Z O"]):
-        self._space, self._readings = space, readings
-
-    def __call__(
-        self, tables: np.ndarray, clock: Clock, draw: Draw | None = None, *, gradient: bool = True
-    ) -> Estimate:
-        """Values and gradients of each table."""
-        values, slopes = np.empty(len(tables)), np.empty(tables.shape)
-        for number, table in enumerate(tables):
-            clock.check()
-            objective = LiteralObjective(self._readings)
-            slope = _walk(self._space.chain(table)).run(objective, gradient=True)
-            assert slope is not None
-            values[number], slopes[number] = objective.bits, slope
-        return Estimate.exact(values, slopes)
+    return Backend(one_by_one(space, bits), "the paper's formulas as printed", 0.03)
 
 
 def literal_bits(unseen: Problem, policy: Policy, readings: Float[np.ndarray, "Z O"]) -> float:

@@ -9,7 +9,7 @@ from veil.planning.policy_class import make_space
 from veil.policy.markov import MarkovPolicy
 
 from .convergence import Climb
-from .literal import LiteralBits, first_readings, literal_bits, sampled_literal_bits
+from .literal import first_readings, literal_bits, sampled_literal_bits, to_climb
 from .measured import SEQUENCES, kept_policy, measure, play_game, search
 from .store import Settings, Times
 
@@ -58,7 +58,7 @@ def _unseen(settings: Settings) -> tuple[dict[str, Any], MarkovPolicy]:
 def _literal_policy(settings: Settings) -> MarkovPolicy:
     """What the primal-dual method finds where it climbs the literal number."""
     problem = gallery.load(PROBLEM, sees_initial=False)
-    backend = LiteralBits(make_space(problem, "markov"), first_readings(problem))
+    backend = to_climb(make_space(problem, "markov"), first_readings(problem))
     iterations = _QUICK_ITERATIONS if settings.quick else _ITERATIONS
     climb = Climb(problem, SolveOptions(iterations=iterations, seed=settings.seed), backend)
     for _ in climb.steps(iterations):

@@ -22,7 +22,7 @@ from veil.engine.size import tree_size
 from veil.engine.sparse_walk import SparseWalk
 from veil.engine.window import Cut, Window
 from veil.measure.exact import EntropyObjective
-from veil.planning.exact_bits import entropy_of_rows
+from veil.planning.bits import entropy_of_rows
 
 SETTINGS: tuple[tuple[types.ModuleType, str, tuple[float, ...]], ...] = (
     (batch, "_AT_ONCE", (1, 40)),

@@ -25,12 +25,13 @@ from tests.planning.small_problems import (
 )
 from tests.study.cluster import free_port
 from veil.common.clock import UNLIMITED
+from veil.common.workers import ALONE
 from veil.planning import device_layout
+from veil.planning.bits import entropy_measure
 from veil.planning.device_layout import Layout, Sizes, make_layout, memory_errors
-from veil.planning.layers import Layers
+from veil.planning.layers import Layers, used_rows
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space
-from veil.planning.sampled_bits import entropy_measure
 
 jax = pytest.importorskip("jax")
 LAYOUT = Layout(chunk=8, every=0, starts=4, planned_bytes=0)
@@ -86,14 +87,13 @@ def assert_layers_agree(space: Space, table: np.ndarray) -> None:
     np.testing.assert_allclose(on_device.posteriors(table, events), layers.posteriors(table, events), atol=1e-12)
     costs = 0.3 * np.sin(np.arange((hidden.horizon + 1) * hidden.num_events))
     wishes = np.arange(hidden.num_states), costs.reshape(-1, hidden.num_events), terminal, space.available
-    rows = layers.rows(hidden.horizon)
-    np.testing.assert_array_equal(on_device.rows(hidden.horizon), rows)
+    rows = used_rows(hidden, hidden.horizon)
     for weight in (3e4, 2.0):  # the first makes weights that only differences of scores can hold
         soft = [np.asarray(one.soft_table(weight, *wishes)) for one in (on_device, layers)]
         one, other = (table.reshape(-1, table.shape[2])[rows] for table in soft)
         np.testing.assert_allclose(one, other, atol=1e-12 if weight < 10 else 1e-9)
     averages = [np.asarray(one.time_average(soft[1]))[0] for one in (on_device, layers)]
-    np.testing.assert_allclose(*(one[layers.rows(1)] for one in averages), atol=1e-12)
+    np.testing.assert_allclose(*(one[used_rows(hidden, 1)] for one in averages), atol=1e-12)
 
 
 @pytest.mark.parametrize("make", [timed, pytest.param(formula, marks=pytest.mark.slow)])
@@ -130,7 +130,8 @@ def slope(space: Space, table: np.ndarray, events: np.ndarray, every: int, preci
 def assert_slopes_agree(space: Space, table: np.ndarray, every: int, precisions: tuple[type, ...]) -> None:
     layers = Layers(space.hidden)
     events = layers.draw(table, 12, np.random.default_rng(0))
-    halves = [layers.gradient(table, part, entropy_measure) for part in (events[:6], events[6:])]
+    given = entropy_measure, UNLIMITED, ALONE
+    halves: Any = [layers.along(table, [part], *given, gradient=True) for part in (events[:6], events[6:])]
     expected, bits = (halves[0][1] + halves[1][1]) / 2, float(np.mean([found for found, _ in halves]))
     for precision in precisions:
         tolerance = {np.float64: 1e-12, np.float32: 2e-5}[precision]
@@ -216,6 +217,15 @@ def test_without_an_accelerator_or_where_it_is_not_wanted_numpy_serves():
     assert "device" not in solve(problem, device="cpu", iterations=2).settings
     if jax.default_backend() == "cpu":
         assert "device" not in solve(problem, device="auto", iterations=2).settings
+
+
+def test_exact_values_are_searched_on_the_host_with_any_device():
+    problem = random_problem(0)
+    found, other = (solve(problem, evaluation="auto", device=device) for device in ("jax", "cpu"))
+    assert found.policy == other.policy
+    assert "device" not in found.settings
+    assert found.plan is not None
+    assert found.plan.classes[-1].device == "NumPy"
 
 
 def test_without_time_to_compile_the_policy_of_largest_return_is_returned():

@@ -1,5 +1,6 @@
 """What a search evaluates: values against the public measures, gradients against differences; exact, windows, samples."""
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.planning.small_problems import (
     two_sensors,
 )
 from tests.random_problems import KINDS
+from veil.common.clock import UNLIMITED
 
 NAIVE = veil.Pair("naive", belief=veil.Belief("uniform", doubt=0.1))
 ENERGY = [veil.Return(max="60%", reward="energy"), veil.Probability("F s2", "20%")]
@@ -178,6 +180,17 @@ def test_the_largest_models_are_walked_one_table_after_the_other():
     for change in evaluate.directions(2):
         ends = [evaluate(table + sign * 1e-6 * change)["bits"][0] for sign in (1, -1)]
         assert np.sum(found["gradient"][0] * change) == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=2e-6)
+
+
+def test_backends_reach_other_processes_as_plain_messages():
+    """Without the extra for functions inside others: a backend that needs it would be evaluated by one process alone."""
+    made = [evaluator(name)[0] for name in ("path leakage", "loss", "leakage")]
+    for evaluate in (Evaluator(random_problem(0), evaluation="bracket"), *made):
+        tables = evaluate.draw(2)
+        for backend in evaluate.task.channels.used:
+            here, there = (one(tables, UNLIMITED) for one in (backend, pickle.loads(pickle.dumps(backend))))
+            np.testing.assert_array_equal(here.values, there.values)
+            np.testing.assert_array_equal(here.gradient, there.gradient)
 
 
 def test_a_window_is_a_lower_bound_with_its_own_gradient():

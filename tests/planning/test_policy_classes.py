@@ -11,8 +11,8 @@ from tests.policy.masked import knowing_problem, masked_problem
 from tests.seeds import blocks, in_blocks
 from veil.common.clock import UNLIMITED
 from veil.planning.backend import Draw
+from veil.planning.bits import sampled
 from veil.planning.policy_class import make_space
-from veil.planning.sampled_bits import Sampled
 
 CLASSES: Any = {
     "stationary Markov policies": "markov",
@@ -207,7 +207,7 @@ def test_rows_that_no_run_reaches_are_left_out_and_change_nothing(memory: str):
             one = one[..., part.rows, :] if one.ndim > 1 else one
             np.testing.assert_array_equal(one, other)
     one, other = (
-        Sampled(space, Draw(50, 1))(given[None], UNLIMITED) for space, given in ((whole, full), (part, table))
+        sampled(space, Draw(50, 1))(given[None], UNLIMITED) for space, given in ((whole, full), (part, table))
     )
     np.testing.assert_array_equal(one.values, other.values)
     np.testing.assert_array_equal(one.gradient[:, :, part.rows], other.gradient)

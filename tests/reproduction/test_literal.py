@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from reproduction.literal import LiteralBits, first_readings, literal_bits, sampled_literal_bits
+from reproduction.literal import first_readings, literal_bits, sampled_literal_bits, to_climb
 
 import veil
 from veil.common.clock import UNLIMITED
@@ -61,7 +61,7 @@ def test_the_sample_agrees(policy: veil.MarkovPolicy):
 
 def test_the_slope(policy: veil.MarkovPolicy):
     unseen = problem(False)
-    backend = LiteralBits(make_space(unseen, "markov"), first_readings(unseen))
+    backend = to_climb(make_space(unseen, "markov"), first_readings(unseen))
     table, step = policy.probabilities[None, None], 1e-6
     change = np.random.default_rng(7).normal(size=table.shape)
     change -= change.mean(axis=-1, keepdims=True)

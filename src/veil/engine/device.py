@@ -43,6 +43,13 @@ def device_memory() -> int:
     return int(statistics.get("bytes_limit", 2**33)) // 2
 
 
+def num_processes() -> int:
+    """How many processes of JAX work together."""
+    import jax
+
+    return jax.process_count()
+
+
 @contextmanager
 def without_accelerator() -> Iterator[None]:
     """Leave the accelerator alone in this thread: what it calls back must not wait for it."""

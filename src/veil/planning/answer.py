@@ -27,11 +27,9 @@ from .options import SolveOptions
 from .parameters import ROUNDED
 from .plan import SHARE
 from .policy_class import Space, make_space
-from .ranking import basins
 from .safe_tables import richest_table
-from .second_order import GAP_BITS, TOLERANCE_BITS
 from .solution import History, Solution, Status
-from .values import Values
+from .values import GAP_BITS, TOLERANCE_BITS, Values, basins
 
 # Of a time limit this many times what one return takes is kept for the answer, but no more than half of what is left: to
 # estimate and check it (measured: 13 returns), and to make the last table feasible.

@@ -1,16 +1,21 @@
 """What a channel hides under tables of a class, as a search asks for it: one contract for trees, walks, windows and samples."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, NamedTuple, Protocol
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from ..common.clock import Clock
 from ..common.workers import ALONE, Team
+
+if TYPE_CHECKING:
+    from ..engine.batch import BatchTree
+    from ..engine.string_walk import StringBatch
+    from .policy_class import Space
 
 Tables = Float[np.ndarray, "B T C A"]
 Ends = tuple[float, float]
@@ -52,57 +57,66 @@ class Estimate:
         return Estimate(values, gradient, np.zeros(len(values)))
 
 
-class Backend(Protocol):
-    """The bits of tables and their gradients; larger is more opaque.
+Evaluate = Callable[[Tables, Clock, Draw | None, bool], Estimate]
 
-    **Attributes:** `kind`: `"exact"`, `"bracket"` or `"sampled"`; `reason`: what is evaluated, for results; `cost_seconds`: the
-    forecast for one table; `at_once`: tables of one share, whose values do not depend on the others; `ends`: no table has less
-    or more.
+
+@dataclass(frozen=True, eq=False)
+class Backend:
+    """A way to evaluate the bits of tables and their gradients; larger is more opaque.
+
+    **Attributes:** `evaluate`: the estimate of each table, while a clock allows, on a draw if it is of samples, and with
+    gradients if they are wanted; `reason`: what is evaluated, for results; `cost_seconds`: the forecast for one table; `ends`:
+    no table has less or more; `at_once`: tables of one share, whose values do not depend on the others; `kind`: `"exact"`,
+    `"bracket"` or `"sampled"`; `tree`: of whose sequences for all tables side by side; `drawn`: the classes of policies under
+    which sequences are drawn.
     """
 
-    kind: str
+    evaluate: Evaluate
     reason: str
     cost_seconds: float
-    at_once: int
-    ends: Ends
+    ends: Ends = UNBOUNDED
+    at_once: int = 1
+    kind: str = "exact"
+    tree: "BatchTree | StringBatch | None" = None
+    drawn: "tuple[Space, ...]" = ()
 
     def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
         """The estimate of each table; `clock` is checked every second or so, `draw` is for samples alone."""
-        ...
-
-
-class Sum:
-    """A signed sum of backends, such as `H(R|Y) = H(R,Y) − H(Y)`; the empty sum is 0 for every table."""
-
-    def __init__(self, terms: Sequence[tuple[float, Backend]], reason: str = "", ends: Ends = UNBOUNDED):
-        self.terms, self.reason, self.ends = terms, reason, ends
-        self.kind = "sampled" if samples_of(self) else "exact"
-        self.cost_seconds = max(LEAST_SECONDS, sum(one.cost_seconds for _, one in terms))
-        self.at_once = min((one.at_once for _, one in terms), default=ALL_AT_ONCE)
-
-    def __call__(self, tables: Tables, clock: Clock, draw: Draw | None = None, *, gradient: bool = True) -> Estimate:
-        """See `Backend`."""
         clock.check()
-        bits, errors = np.zeros(len(tables)), np.zeros(len(tables))
-        total: Any = np.zeros(tables.shape) if gradient and not self.terms else None
-        for sign, backend in self.terms:
-            found = backend(tables, clock, draw, gradient=gradient)
-            bits, errors = bits + sign * found.values, np.hypot(errors, found.errors)
-            if gradient:
-                total = sign * found.gradient if total is None else total + sign * found.gradient
-        return Estimate(bits, total, errors)
+        return self.evaluate(tables, clock, draw, gradient)
+
+
+Terms = Sequence[tuple[float, Backend]]
+
+
+def summed(terms: Terms, reason: str = "", ends: Ends = UNBOUNDED) -> Backend:
+    """A signed sum of backends, such as `H(R|Y) = H(R,Y) − H(Y)`; the empty sum is 0 for every table."""
+    drawn = tuple(space for _, one in terms for space in one.drawn)
+    return Backend(
+        partial(_summed, terms),
+        reason,
+        max(LEAST_SECONDS, sum(one.cost_seconds for _, one in terms)),
+        ends,
+        min((one.at_once for _, one in terms), default=ALL_AT_ONCE),
+        "sampled" if drawn else "exact",
+        drawn=drawn,
+    )
+
+
+def _summed(terms: Terms, tables: Tables, clock: Clock, draw: Draw | None, gradient: bool) -> Estimate:
+    bits, errors = np.zeros(len(tables)), np.zeros(len(tables))
+    total: Any = np.zeros(tables.shape) if gradient and not terms else None
+    for sign, backend in terms:
+        found = backend(tables, clock, draw, gradient=gradient)
+        bits, errors = bits + sign * found.values, np.hypot(errors, found.errors)
+        if gradient:
+            total = sign * found.gradient if total is None else total + sign * found.gradient
+    return Estimate(bits, total, errors)
 
 
 def array_module(array: Any) -> Any:
     """NumPy, or JAX for arrays that lie on its devices."""
     return np if isinstance(array, np.ndarray) else array.__array_namespace__()
-
-
-def samples_of(backend: Backend) -> list[Backend]:
-    """The backends of samples that a backend is made of."""
-    if isinstance(backend, Sum):
-        return [part for _, one in backend.terms for part in samples_of(one)]
-    return [backend] if backend.kind == "sampled" else []
 
 
 def evaluated(

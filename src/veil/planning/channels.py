@@ -26,9 +26,10 @@ from ..measure.loss import Rule
 from ..problem.belief import Belief
 from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.terms import hidden_terms
-from .backend import PER_ENTRY, STEP_SECONDS, UNBOUNDED, Backend, Draw, Ends, Sum, samples_of
-from .exact_bits import (
+from .backend import PER_ENTRY, STEP_SECONDS, UNBOUNDED, Backend, Draw, Ends, summed
+from .bits import (
     MOST_NUMBERS,
+    LossMeasure,
     Measure,
     Rows,
     each_time,
@@ -36,10 +37,12 @@ from .exact_bits import (
     entropy_of_sequences,
     guess_of_rows,
     hidden_ends,
+    likelihood_measure,
     loss_measure,
     on_tree,
     over_times,
     prior,
+    sampled,
     walked,
     windowed,
 )
@@ -48,7 +51,6 @@ from .objective import SUMMED_BITS, Channels, Wanted
 from .options import Evaluation, SolveOptions
 from .options import Objective as Goal
 from .policy_class import Space, all_strings, any_table, make_space
-from .sampled_bits import LossMeasure, Sampled, likelihood_measure
 
 # An exact search makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
 # `EXACT_SECONDS` together, or the time limit where that is shorter; else it samples.
@@ -121,10 +123,10 @@ def make_channels(space: Space, options: SolveOptions, time_limit: float | None,
     draw = Draw(options.sequences, options.seed)
     asked = Asked(options.objective, options.evaluation, draw, time_limit, team)
     own, pairs = make_backend(space, asked), [pair if columns[pair.name] in used else None for pair in problem.pairs]
-    sampled = replace(asked, evaluation="sampled", why=_TOGETHER)
-    found = _backends(space, pairs, sampled if samples_of(own) else asked)
-    if not samples_of(own) and any(one is not None and samples_of(one) for one in found):
-        own, found = make_backend(space, sampled), _backends(space, pairs, sampled)
+    together = replace(asked, evaluation="sampled", why=_TOGETHER)
+    found = _backends(space, pairs, together if own.drawn else asked)
+    if not own.drawn and any(one is not None and one.drawn for one in found):
+        own, found = make_backend(space, together), _backends(space, pairs, together)
     return Channels((own, *found), bounds, terms, least)
 
 
@@ -334,7 +336,7 @@ def _in_windows(term: Term, asked: Asked) -> Backend | None:
 
 def _on_samples(term: Term, asked: Asked) -> Backend | None:
     """Drawn sequences."""
-    return Sampled(term.space, asked.draw, asked.why, term.drawn, asked.team)
+    return sampled(term.space, asked.draw, asked.why, term.drawn, asked.team)
 
 
 WAYS: dict[str, tuple[Callable[[Term, Asked], Backend | None], ...]] = {
@@ -358,9 +360,9 @@ def _offered(kind: str, terms: Sequence[Term], asked: Asked) -> Backend | None:
         return first
     is_path = terms[1].space.hidden.path is not None
     reason = "entropies of all possible sequences, with and without the path" if is_path else first.reason
-    reason = next((one.reason for _, one in offers if samples_of(one)), reason)
+    reason = next((one.reason for _, one in offers if one.drawn), reason)
     # The most bits of all paths are far above what policies reach.
-    return Sum(offers, reason, (first.ends[0] - first.ends[1], 0.0) if asked.objective == "leakage" else UNBOUNDED)
+    return summed(offers, reason, (first.ends[0] - first.ends[1], 0.0) if asked.objective == "leakage" else UNBOUNDED)
 
 
 def _seconds_of_times(chain: Chain) -> float:

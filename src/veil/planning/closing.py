@@ -12,12 +12,11 @@ from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
 from ..problem.pairs import Pair
 from .backend import Backend, Draw
+from .bits import GRADIENT_PASSES, LANE, in_lanes
 from .channels import Asked, counted_seconds, pair_backend
-from .exact_bits import GRADIENT_PASSES
 from .objective import Objective
 from .options import SolveOptions
 from .policy_class import Space, make_space
-from .sampled_bits import LANE, in_lanes
 
 CLOSING_SECONDS = 1.0
 """Seconds that the answer may take after the search was interrupted, and each check of it in any case."""

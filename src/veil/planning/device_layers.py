@@ -5,7 +5,7 @@ run over all states of the chain at all times. Sequences are worked on in chunks
 compiled once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import device_log, device_log2_or_zero
@@ -42,7 +42,9 @@ from ..engine.hidden import Hidden
 from ..engine.kernel import num_columns
 from .backend import Draw
 from .device_layout import Layout
-from .layers import Measure, used_rows
+from .layers import Measure
+from .parameters import TableParameters, least_share, softmax
+from .policy_class import Space
 
 _AXIS = "sequences"
 
@@ -74,14 +76,6 @@ class DeviceLayers:
         self.span = Span(hidden.split_time, hidden.horizon, layout.every)
         self._sent: tuple[Any, Any] | None = None
 
-    @cached_property
-    def _reached(self) -> list[np.ndarray]:
-        return reachable_sets(self.hidden)
-
-    def rows(self, times: int) -> Int[np.ndarray, " R"]:
-        """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used by some policy at some time."""
-        return used_rows(self.hidden, self._reached, times)
-
     @property
     def num_entries(self) -> int:
         """Transitions at all times."""
@@ -97,12 +91,12 @@ class DeviceLayers:
 
     def draw(self, table: Any, count: int, generator: np.random.Generator) -> Int[np.ndarray, "k T+1"]:
         """Event sequences of independent runs under a table."""
-        key, size, table = jax.random.key(int(generator.integers(2**63))), self.layout.chunk, self.send(table)
-        parts = []
-        for number in range(-(-count // size)):
-            drawn = _draw(self.fixed, self._draws, table, key, number, size, self._num_first, self.span)
-            parts.append(np.asarray(drawn).T)
-        return np.concatenate(parts)[:count]
+        key, table = jax.random.key(int(generator.integers(2**63))), self.send(table)
+
+        def drawn(number: int) -> Any:
+            return _draw(self.fixed, self._draws, table, key, number, self._setting)
+
+        return self._in_chunks(count, UNLIMITED, drawn)
 
     def posteriors(
         self, table: Any, events: Int[np.ndarray, "k T+1"], clock: Clock = UNLIMITED
@@ -110,11 +104,19 @@ class DeviceLayers:
         """`P(z|y)` of sequences."""
         size, table, count = self.layout.chunk, self.send(table), len(events)
         filled = np.pad(events, ((0, -count % size), (0, 0)), mode="edge")
-        parts = []
-        for begin in range(0, count, size):
+
+        def found(number: int) -> Any:
+            part = filled[number * size : (number + 1) * size]
+            return jit_forward(self.fixed, table, part.T, self.span, keep=False)[0]
+
+        return self._in_chunks(count, clock, found)
+
+    def _in_chunks(self, count: int, clock: Clock, work: Callable[[int], Any]) -> np.ndarray:
+        """What is found for each of so many sequences, `(count, …)`, from `work(number)`, `(…, chunk)`, of each chunk."""
+        parts = list[np.ndarray]()
+        for number in range(-(-count // self.layout.chunk)):
             clock.check()
-            found = jit_forward(self.fixed, table, filled[begin : begin + size].T, self.span, keep=False)[0]
-            parts.append(np.asarray(found).T)
+            parts.append(np.asarray(work(number)).T)
         return np.concatenate(parts)[:count]
 
     def estimate(
@@ -124,18 +126,17 @@ class DeviceLayers:
 
         Noise of sampling is larger by orders of magnitude than rounding.
         """
-        table, key, size = self.send(table).astype(np.float32), jax.random.key(draw.seed), self.layout.chunk
-        chunks = -(-draw.sequences // size)
+        table, key = self.send(table).astype(np.float32), jax.random.key(draw.seed)
         if gradient:
             clock.check()
-            mean, slope = _sampled_gradient(self._single, self._draws, table, key, np.int32(chunks), self._setting)
+            chunks = np.int32(-(-draw.sequences // self.layout.chunk))
+            mean, slope = _sampled_gradient(self._single, self._draws, table, key, chunks, self._setting)
             return float(mean), 0.0, slope
-        parts = list[np.ndarray]()
-        for number in range(chunks):
-            clock.check()
-            found = _sampled_bits(self._single, self._draws, table, key, number, self._setting)
-            parts.append(np.asarray(found, dtype=float))
-        bits = np.concatenate(parts)[: draw.sequences]
+
+        def found(number: int) -> Any:
+            return _sampled_bits(self._single, self._draws, table, key, number, self._setting)
+
+        bits = self._in_chunks(draw.sequences, clock, found).astype(float)
         return float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), None
 
     @cached_property
@@ -177,14 +178,7 @@ class DeviceLayers:
         """`P(z)`."""
         return self.seen(table)[0]
 
-    def soft_table(
-        self,
-        weight: float,
-        prize: Float[np.ndarray, " N"],
-        cost: Float[np.ndarray, "T+1 E"],
-        terminal: Float[np.ndarray, " N"],
-        available: Bool[np.ndarray, "C A"],
-    ) -> Any:
+    def soft_table(self, weight: float, prize: Any, cost: Any, terminal: Any, available: Any) -> Any:
         """See `Layers.soft_table`; rows of states that are not reachable are those of the induction too."""
         return _soft_table(self.fixed, self._rewards, self._masks, weight, prize, cost, available, self.span)
 
@@ -194,7 +188,7 @@ class DeviceLayers:
         if self.fixed.cell is None:
             return None
         masks = np.zeros((self.hidden.horizon, self.hidden.num_states))
-        for time, reached in enumerate(self._reached[:-1]):
+        for time, reached in enumerate(reachable_sets(self.hidden)[:-1]):
             masks[time, reached] = 1.0
         return jax.device_put(masks)
 
@@ -215,16 +209,14 @@ def draw_events(
     table: Any,
     key: Any,
     number: Any,
-    count: int,
-    num_first: int,
-    span: Span,
+    setting: "Setting",
 ) -> Any:
     """Event sequences `(T+1, n)` of independent runs: those of one number, by a key for all."""
-    key = jax.random.fold_in(key, number)
+    key, count, span = jax.random.fold_in(key, number), setting.chunk, setting.span
     first_sums, first_places, emitter_of = sums
     uniform = jax.random.uniform(key, (3 * span.horizon + 1, count), dtype=jnp.float64)
     entry = jnp.searchsorted(first_sums, uniform[-1] * first_sums[-1], side="right")
-    states, first = jnp.divmod(first_places[jnp.minimum(entry, len(first_places) - 1)], num_first)
+    states, first = jnp.divmod(first_places[jnp.minimum(entry, len(first_places) - 1)], setting.num_first)
 
     def step(states: Any, given: Any) -> tuple[Any, Any]:
         time, drawn = given
@@ -243,7 +235,7 @@ def draw_events(
     return jnp.concatenate([first[None], later]).astype(jnp.int32)
 
 
-_draw = jax.jit(draw_events, static_argnames=("count", "num_first", "span"))
+_draw = jax.jit(draw_events, static_argnames="setting")
 
 
 @partial(jax.jit, static_argnames="setting")
@@ -254,7 +246,7 @@ def _sampled_gradient(
 
     def work(fixed: Fixed, sums: tuple[Any, Any, Any], table: Any, key: Any, chunks: Any) -> tuple[Any, Any]:
         def events(number: Any) -> Any:
-            return draw_events(fixed, sums, table, key, number, setting.chunk, setting.num_first, setting.span)
+            return draw_events(fixed, sums, table, key, number, setting)
 
         return gradient_of_chunks(fixed, table, events, chunks, setting)
 
@@ -268,7 +260,7 @@ def _sampled_gradient(
 @partial(jax.jit, static_argnames="setting")
 def _sampled_bits(fixed: Fixed, sums: tuple[Any, Any, Any], table: Any, key: Any, number: Any, setting: Setting) -> Any:
     """The entropy of the posterior of each fresh sequence of a chunk."""
-    events = draw_events(fixed, sums, table, key, number, setting.chunk, setting.num_first, setting.span)
+    events = draw_events(fixed, sums, table, key, number, setting)
     posterior = forward(fixed, table, events, setting.span, keep=False)[0]
     return -jnp.sum(posterior * device_log2_or_zero(posterior), axis=0)
 
@@ -325,15 +317,6 @@ class Rewards(NamedTuple):
         return self.reward + self.discount * expect(fixed, values)
 
 
-def return_value(fixed: Fixed, table: Any, rewards: Rewards) -> Any:
-    """The return over the horizon."""
-
-    def step(values: Any, time: Any) -> tuple[Any, None]:
-        return jnp.sum(by_state(fixed, _at(table, time)) * rewards.actions(fixed, values), axis=1), None
-
-    return rewards.start @ jax.lax.scan(step, rewards.terminal, rewards.times, reverse=True)[0]
-
-
 def returns_and_gradient(fixed: Fixed, table: Any, rewards: Rewards) -> tuple[Any, Any, Any]:
     """The return over the horizon, its gradient in the table, and the occupancies `P(x_t = x)` for t < T."""
 
@@ -354,7 +337,13 @@ def returns_and_gradient(fixed: Fixed, table: Any, rewards: Rewards) -> tuple[An
     return rewards.start @ values, slope, occupied
 
 
-_value, _returns = jax.jit(return_value), jax.jit(returns_and_gradient)
+_returns = jax.jit(returns_and_gradient)
+
+
+@jax.jit
+def _value(fixed: Fixed, table: Any, rewards: Rewards) -> Any:
+    """The return alone: what only its gradient needs is not computed."""
+    return returns_and_gradient(fixed, table, rewards)[0]
 
 
 @partial(jax.jit, static_argnames="span")
@@ -399,28 +388,28 @@ def _soft_table(
         for actions, emission in zip(fixed.actions, fixed.emissions, strict=True):
             scores = scores + expect(fixed, values - emission @ cost[time + 1]) * actions
         if mask is not None:
-            sums = by_cell(fixed, scores * mask[:, None], available.shape[0])
-            counts = by_cell(fixed, mask[:, None], available.shape[0])
-            scores = by_state(fixed, divided(sums, counts))  # of states that are not reachable no other one depends
+            # Of states that are not reachable no other one depends.
+            scores = by_state(fixed, _cell_means(fixed, scores, mask, available)[0])
         scores = jnp.where(open_actions, scores, -jnp.inf)
         top = scores.max(axis=1, keepdims=True)
         weights = jnp.exp(scores - top)
         total = weights.sum(axis=1, keepdims=True)
         values = (top + device_log(total))[:, 0] + jnp.where(time == span.split, 1.0, 0.0) * prize
-        return values, _rows_of_cells(fixed, weights / total, mask, available)
+        rows = weights / total
+        if mask is not None:  # the same for all states of a cell; uniform where none of them is reachable
+            rows, is_reached = _cell_means(fixed, rows, mask, available)
+            rows = jnp.where(is_reached, rows, available / available.sum(axis=1, keepdims=True))
+        return values, rows
 
     last = weight * rewards.discounts[-1] * rewards.terminal + (prize if span.split == span.horizon else 0.0)
     _, table = jax.lax.scan(step, last, (np.arange(span.horizon, dtype=np.int32), masks), reverse=True)
     return table
 
 
-def _rows_of_cells(fixed: Fixed, rows: Any, mask: Any, available: Any) -> Any:
-    """Rows `(C, A)` from equal rows of the hidden states of each cell; uniform where none of them is reachable."""
-    if mask is None:
-        return rows
-    sums = by_cell(fixed, rows * mask[:, None], available.shape[0])
-    counts = by_cell(fixed, mask[:, None], available.shape[0])
-    return jnp.where(counts > 0, divided(sums, counts), available / available.sum(axis=1, keepdims=True))
+def _cell_means(fixed: Fixed, values: Any, mask: Any, available: Any) -> tuple[Any, Any]:
+    """The means `(C, A)` over the reachable hidden states of each cell, and which cells have one."""
+    sums, counts = (by_cell(fixed, one, available.shape[0]) for one in (values * mask[:, None], mask[:, None]))
+    return divided(sums, counts), counts > 0
 
 
 @jax.jit
@@ -433,3 +422,52 @@ def _time_average(fixed: Fixed, table: Any, occupied: Any) -> Any:
     begin = jnp.zeros_like(table[0]), jnp.zeros_like(table[0][:, :1])
     (sums, total), _ = jax.lax.scan(step, begin, (table, occupied))
     return jnp.where(total > 0, divided(sums, total), table[0])[None]
+
+
+# Parameters.
+
+
+class DeviceParameters(TableParameters):
+    """`TableParameters` on the device: the parameters in float32, tables in float64, one at a time."""
+
+    def __init__(self, space: Space, base: Float[np.ndarray, "T C A"]):
+        super().__init__(space, base)
+        self._sent, self._shape, self._share = space.layers.send(base), space.shape, least_share(space)
+        self._send = space.layers.send
+        self.open = jax.device_put(np.ones((1, space.shape[2]), bool) if self.open.all() else self.open)
+        self.rows = None if self._whole else jax.device_put(self.rows)
+
+    def tables(self, theta: Any) -> Any:
+        """See `Parameters`."""
+        return _filled(theta[0], self.open, self.rows, self._sent, self._shape)[None]
+
+    def pull_back(self, theta: Any, tables: Any, gradient: Any) -> Any:
+        """See `Parameters`."""
+        rows, gradient = self.used(tables), self.used(jnp.asarray(gradient))
+        return _pulled(rows.reshape(len(rows), *(1,) * (gradient.ndim - rows.ndim), *rows.shape[1:]), gradient)
+
+    def of(self, table: Any, share: float | None = None) -> Any:
+        """See `Parameters`."""
+        return _logits(self.used(self._send(table)), self.open, self._share if share is None else share)
+
+    def restored(self, array: np.ndarray) -> Any:
+        """See `Parameters`."""
+        return jnp.asarray(array, dtype=jnp.float32)
+
+
+@partial(jax.jit, static_argnames="shape")
+def _filled(theta: Any, opened: Any, rows: Any, base: Any, shape: tuple[int, int, int]) -> Any:
+    """A table of its rows; those that cannot be used are the base's."""
+    weights = softmax(theta.astype(jnp.float64), opened)
+    return weights.reshape(shape) if rows is None else base.reshape(-1, shape[2]).at[rows].set(weights).reshape(shape)
+
+
+@jax.jit
+def _logits(rows: Any, opened: Any, share: Any) -> Any:
+    mixed = (1 - share) * rows + share / opened.sum(axis=1, keepdims=True)
+    return jnp.where(opened, device_log(jnp.where(opened, mixed, 1.0)), 0.0).astype(jnp.float32)
+
+
+@jax.jit
+def _pulled(rows: Any, gradient: Any) -> Any:
+    return (rows * (gradient - jnp.sum(rows * gradient, axis=-1, keepdims=True))).astype(jnp.float32)

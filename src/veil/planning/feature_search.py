@@ -21,18 +21,19 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.terms import hidden_terms, terms_of
 from .answer import as_solution
-from .ascent import INSIDE, Ascent, AscentState
+from .ascent import INSIDE
 from .backend import Draw, Tables
 from .channels import Asked, make_backend
 from .closing import CLOSING_SECONDS, Bits, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
-from .parameters import MOST_STEPS, RARE, Parameters, TableParameters
+from .parameters import MOST_STEPS, RARE, Parameters, TableParameters, softmax
 from .plan import SHARE
 from .policy_class import make_space
 from .safe_tables import safe_table
-from .schedule import Schedule, first_batch_of
+from .sampled_ascent import SampledAscent, SampledState
+from .schedule import Schedule, first_batch
 from .search import run, search
 from .solution import History, Solution, Status
 from .table_methods import make_ascent
@@ -113,7 +114,7 @@ class FeatureParameters(Parameters):
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             self._clock.check()
-            rows = table.softmax(self._logits(flat)[None])[0]
+            rows = softmax(self._logits(flat)[None], table.open)[0]
             logs = natural_log(np.where(table.open, np.maximum(rows, np.finfo(float).tiny), 1.0))
             value = -float(np.sum(weight * goal * logs))
             if value < best[1]:
@@ -172,18 +173,18 @@ def _trained(
     policy: FeaturePolicy,
     goal: Float[np.ndarray, "T C A"],
     options: SolveOptions,
-) -> tuple[FeaturePolicy, AscentState | None, Status]:
+) -> tuple[FeaturePolicy, SampledState | None, Status]:
     """The policy fitted to a table and trained, and where its search ended."""
     parameters = FeatureParameters(objective, safe, policy, objective.clock.share(SHARE))
 
-    def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> Ascent:
+    def make(objective: Objective, _: np.ndarray, options: SolveOptions) -> SampledAscent:
         schedule = Schedule((), MOST_STEPS if options.iterations is None else options.iterations)
-        return Ascent(objective, parameters, [goal], [goal], schedule, options, first_batch_of(objective))
+        return SampledAscent(objective, parameters, [goal], [goal], schedule, options, first_batch(objective))
 
     method, state, status = run(make, objective, safe, options)
     if state is None:
         return policy, None, status
-    assert isinstance(method, Ascent)
+    assert isinstance(method, SampledAscent)
     state, status = method.last(state), Status.ITERATION_LIMIT if status is Status.CONVERGED else status
     return parameters.policy_of(state.best_theta), state, status
 
@@ -192,7 +193,7 @@ def _answer(
     objective: Objective,
     table: Solution,
     policy: FeaturePolicy,
-    state: AscentState | None,
+    state: SampledState | None,
     status: Status,
     options: SolveOptions,
 ) -> Solution:

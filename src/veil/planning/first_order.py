@@ -18,16 +18,17 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.optimize import nnls
 
 from .backend import array_module
-from .parameters import over_actions
+from .parameters import ROUNDED, over_actions
 
-# Adam's decays: exact gradients need little momentum, with more they end in poorer optima; those of samples are averaged over
-# about ten steps (measured on small problems and on floors of rooms, where neither choice matters much).
-DECAYS = {False: (0.5, 0.9), True: (0.9, 0.99)}
-RETURNED = 0.1
-"""κ: the share of a missed bound that a step makes good (0.03 to 0.5 were equally good on floors of rooms)."""
+MEMORY = {False: (2, 10), True: (10, 100)}
+"""Steps over which Adam averages gradients and their squares, of exact values and of samples: exact gradients need little
+momentum, with more they end in poorer optima (measured on small problems; on floors of rooms neither matters much)."""
+DECAYS = {noisy: (1 - 1 / mean, 1 - 1 / square) for noisy, (mean, square) in MEMORY.items()}
+RETURNED = 1 / MEMORY[True][0]
+"""κ: the share of a missed bound that a step makes good: all of it in about as many steps as gradients are averaged over (0.03
+to 0.5 were equally good on floors of rooms)."""
 _LONGEST = 3.0  # times the rate, that a logit moves at most in one step: Adam alone moves it by about the rate
 _SMOOTHED = 0.05  # share of a new multiplier in the mean that is kept: about the last 20 steps
-_LARGEST_SLACK = 1e6  # in units of ranges: more is no bound at all
 _EQUAL = 1e4  # weight of the equation of weights that sum to one, in a least-squares problem of numbers about 1
 
 
@@ -52,10 +53,6 @@ class Moments:
         zeros = 0 * theta[:, None]
         mean = zeros if not noisy.any() else np.repeat(zeros, 1 + int(noisy.sum()), axis=1)
         return Moments(mean, 0 * theta, first, 0)
-
-    def part(self, chosen: Any) -> "Moments":
-        """Those of some of the policies."""
-        return Moments(self.mean[chosen], self.square[chosen], self.multiplier[chosen], self.count)
 
 
 def first_order_step(
@@ -90,7 +87,7 @@ def first_order_step(
     objective, bounds = mean[:, 0] / (1 - first**count), jacobian
     if noisy.any():
         bounds = _joined(mean[:, 1:] / (1 - first**count), jacobian[:, ~noisy])  # noisy slacks come first
-    found = _multipliers(metric, objective, bounds, np.clip(slack, None, _LARGEST_SLACK), num_least, returned)
+    found = _multipliers(metric, objective, bounds, np.clip(slack, None, 1 / ROUNDED), num_least, returned)
     step = metric * (objective + _combined(found, bounds)) if found.shape[1] else metric * objective
     step = step * _shortened(step, _LONGEST * rate)
     share = 1.0 if not moments.count else _SMOOTHED
@@ -99,8 +96,7 @@ def first_order_step(
 
 def _shortened(step: Any, longest: float) -> Any:
     """The factors that leave no logit a longer step."""
-    on_host = isinstance(step, np.ndarray)
-    size = over_actions(np.maximum, np.abs(step)) if on_host else abs(step).max(axis=-1, keepdims=True)
+    size = over_actions(array_module(step).maximum, abs(step))
     return longest / (longest + (size - longest).clip(0.0))
 
 

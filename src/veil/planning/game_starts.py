@@ -69,7 +69,7 @@ def _game_seconds(objective: Objective) -> float:
     """The least that a game takes, an induction for each of its rounds: all of them are about as large, since the observer
     remembers the end alone.
     """
-    entries = max(one.space.layers.num_entries for one in objective.sampled)
+    entries = max(space.layers.num_entries for space in objective.sampled)
     return _ITERATIONS * PER_ENTRY * entries * objective.space.hidden.kernel.num_actions
 
 

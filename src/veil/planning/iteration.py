@@ -1,10 +1,13 @@
 """What `search` runs: a method as a sequence of states over tables, which can be stopped and resumed anywhere."""
 
-from dataclasses import dataclass, fields, is_dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
+
+from ..common.clock import Clock, Progress
 
 
 class SavedState:
@@ -66,6 +69,22 @@ class SearchState(SavedState):
     ends: Float[np.ndarray, "n 2"]
     history: Float[np.ndarray, "k 6+K"]
 
+    def told(
+        self,
+        clock: Clock,
+        phase: str,
+        total: int,
+        bits: float,
+        returns: float,
+        price: float,
+        step: float,
+        *prices: float,
+    ) -> Self:
+        """With one more row of history, which the progress says too."""
+        clock.report(Progress(phase, self.iteration, total, bits, returns, price, clock.spent))
+        row = (self.iteration, bits, returns, price, step, clock.spent, *prices)
+        return replace(self, history=np.vstack([self.history, row]))
+
 
 S = TypeVar("S", bound=SearchState)
 
@@ -73,30 +92,30 @@ S = TypeVar("S", bound=SearchState)
 class Iteration(Protocol[S]):
     """A method for one task. The same arguments give the same states, and each depends on the one before alone."""
 
+    @abstractmethod
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> S:
         """The state before the first iteration; `known`: further tables that may be the answer."""
-        ...
 
+    @abstractmethod
     def advance(self, state: S) -> S:
         """The state one iteration later."""
-        ...
 
+    @abstractmethod
     def is_done(self, state: S) -> bool:
         """Whether the method has ended by itself."""
-        ...
 
+    @abstractmethod
     def unpack(self, arrays: dict[str, np.ndarray]) -> S:
         """The state of the arrays in a checkpoint; raises `KeyError`, `TypeError` or `ValueError` where they are none."""
-        ...
 
+    @abstractmethod
     def candidates(self, state: S) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer, the best known among them."""
-        ...
 
+    @abstractmethod
     def met(self, state: S) -> list[Any]:
         """Tables that the search met beside them."""
-        ...
 
+    @abstractmethod
     def describe(self) -> dict[str, object]:
         """The options of the method as they are used, defaults filled in."""
-        ...

@@ -29,9 +29,10 @@ Measure = Callable[[Posteriors, Int[np.ndarray, "k T+1"]], tuple[np.ndarray, Flo
 
 # Of messages kept for the adjoint, a quarter of it for the sequences that are worked on at a time; and of what workers know.
 _MESSAGE_BYTES = 2**30
-# Sequences that are worked on at a time: 1,024 take 0.75 to 0.79 of the time in such parts as they take at once (one core).
-_PART = 128
-_SHARES = 8  # of an evaluation at most: each has the table in its message, and the answer the gradient
+PART = 128
+"""Sequences that are worked on at a time: 1,024 take 0.75 to 0.79 of the time in such parts as they take at once (one core)."""
+SHARES = 8
+"""Of an evaluation at most: each has the table in its message, and the answer the gradient."""
 _PER_BYTE = 2e-9  # seconds of a message (measured: 1.5 ms for each megabyte)
 
 
@@ -45,27 +46,17 @@ class Layers:
 
     def __init__(self, hidden: Hidden):
         keep_pages()
-        self.hidden, self._patterns, self._reached = hidden, patterns(hidden), reachable_sets(hidden)
+        self.hidden, self._patterns = hidden, patterns(hidden)
         self._observed = observed(hidden)  # what is seen depends on fewer states than what is paid
-        sets = self._reached if self._observed is hidden else reachable_sets(self._observed)
-        self._sizes = [len(states) for states in sets]
+        self._sizes = [len(states) for states in reachable_sets(self._observed)]
         self._ends = [pattern.here for pattern in self._patterns] + [pattern.there for pattern in self._patterns[-1:]]
         self._moves, self._emissions = RowDraws(hidden.kernel.stacked), Emissions(hidden)
-        self._emitters = [emitter.actions for emitter in hidden.emitters]
-        self._emitter_of = np.argmax(self._emitters, axis=0)
-        self._whole = hidden.num_cells == hidden.num_states and bool(
-            np.array_equal(hidden.cell, np.arange(hidden.num_states))
-        )
+        self._emitter_of = np.argmax([emitter.actions for emitter in hidden.emitters], axis=0)
         self._newest: dict[bool, ColumnSteps] = {}  # of what is observed of the chain, and of the chain
 
-    def rows(self, times: int) -> Int[np.ndarray, " R"]:
-        """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used by some policy at some time."""
-        return used_rows(self.hidden, self._reached, times)
-
-    @property
-    def num_places(self) -> int:
-        """The reachable pairs of state and time: the size of the messages of one sequence."""
-        return sum(self._sizes)
+    def send(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
+        """The table where the passes work on it."""
+        return table
 
     @property
     def num_entries(self) -> int:
@@ -75,7 +66,7 @@ class Layers:
     @property
     def room(self) -> int:
         """Sequences whose messages may be kept at a time."""
-        return max(2, _MESSAGE_BYTES // 4 // (8 * (self.num_places + 6 * max(self._sizes))))
+        return max(2, _MESSAGE_BYTES // 4 // (8 * (sum(self._sizes) + 6 * max(self._sizes))))
 
     def steps(self, table: Float[np.ndarray, "T C A"], hidden: Hidden | None = None) -> ColumnSteps:
         """The transitions under a table; those of the newest are kept, since it is evaluated in several ways."""
@@ -124,7 +115,7 @@ class Layers:
         """The mean of a measure over drawn sequences, its standard error, and with `gradient` the gradient of the mean."""
         shares = _shares(np.arange(draw.sequences))
         given = [_Drawn(len(share), (draw.seed, place)) for place, share in enumerate(shares)]
-        values, found = self._along(table, given, measure, clock, team, gradient=gradient)
+        values, found = self.along(table, given, measure, clock, team, gradient=gradient)
         return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5), found
 
     def measured(
@@ -136,20 +127,9 @@ class Layers:
         team: Team = ALONE,
     ) -> Float[np.ndarray, "k *shape"]:
         """What a measure finds for each sequence."""
-        return self._along(table, _shares(events), measure, clock, team, gradient=False)[0]
+        return self.along(table, _shares(events), measure, clock, team, gradient=False)[0]
 
-    def gradient(
-        self, table: Float[np.ndarray, "T C A"], events: Int[np.ndarray, "k T+1"], measure: Measure
-    ) -> tuple[Float[np.ndarray, "k *shape"], Float[np.ndarray, "T C A"]]:
-        """The same, and the gradient in the table whose cotangents a measure gives.
-
-        A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest.
-        """
-        values, found = self._along(table, _shares(events), measure, UNLIMITED, ALONE, gradient=True)
-        assert found is not None
-        return values, found
-
-    def _along(
+    def along(
         self,
         table: np.ndarray,
         given: "Sequence[_Drawn | np.ndarray]",
@@ -159,7 +139,11 @@ class Layers:
         *,
         gradient: bool,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """What is found along shares of sequences; a team has them if that is worth its messages."""
+        """What a measure finds along shares of sequences; a team has them if that is worth its messages.
+
+        With `gradient` also the gradient in the table whose cotangents the measure gives, `P(y) ∂/∂P(z,y)` of the function of
+        interest.
+        """
         count = sum(map(len, given))
         items = [(table, share, measure, len(share) / count, gradient) for share in given]
         seconds, size = PER_ENTRY * self.num_entries * count / len(given), table.nbytes * (1 + gradient)
@@ -257,7 +241,7 @@ class Layers:
 
     def _cell_means(self, scores: np.ndarray, cells: np.ndarray) -> np.ndarray:
         """For each state the mean of its cell."""
-        if self._whole:
+        if self.hidden.rows_are_states:
             return scores
         _, index, count = np.unique(cells, return_inverse=True, return_counts=True)
         if len(count) == len(cells):
@@ -290,7 +274,7 @@ class _Drawn:
 def _shares(sequences: np.ndarray) -> list[np.ndarray]:
     """Sequences as they are shared, whoever works on them: all, two halves from 128 on, then shares of 128 and more."""
     count = len(sequences)
-    return np.array_split(sequences, min(_SHARES, max(count // _PART, 1 + (count >= _PART))))
+    return np.array_split(sequences, min(SHARES, max(count // PART, 1 + (count >= PART))))
 
 
 def _along_share(
@@ -301,7 +285,7 @@ def _along_share(
     drawn = isinstance(given, _Drawn)
     events = layers.draw(table, given.size, np.random.default_rng(given.seed)) if drawn else given
     values, total = list[np.ndarray](), None
-    for part in np.array_split(events, max(-(-len(events) // layers.room), len(events) // _PART)):
+    for part in np.array_split(events, max(-(-len(events) // layers.room), len(events) // PART)):
         run = layers.passed(table, part, clock, gradient=gradient)
         found, cotangent = measure(run.result, part)
         values.append(found)
@@ -316,15 +300,16 @@ def _row(table: np.ndarray, time: int) -> int:
     return 0 if len(table) == 1 else time
 
 
-def used_rows(hidden: Hidden, reached: list[Int[np.ndarray, " n"]], times: int) -> Int[np.ndarray, " R"]:
-    """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used in states reached at times 0 … T."""
-    distinct = {id(states): states for states in reached[: hidden.horizon]}
+def used_rows(hidden: Hidden, times: int) -> Int[np.ndarray, " R"]:
+    """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used by some policy at some time."""
+    reached = reachable_sets(hidden)[: hidden.horizon]
+    distinct = {id(states): states for states in reached}
     cells = {key: np.unique(hidden.cell[states]) for key, states in distinct.items()}
     if not cells:
         return np.zeros(0, dtype=np.int64)
     if times == 1:
         return np.unique(np.concatenate(list(cells.values())))
-    used = [time * hidden.num_cells + cells[id(states)] for time, states in enumerate(reached[: hidden.horizon])]
+    used = [time * hidden.num_cells + cells[id(states)] for time, states in enumerate(reached)]
     return np.concatenate(used)
 
 

@@ -24,15 +24,13 @@ from ..policy.lift import mixed_table
 from ..policy.memories import Mixture
 from ..policy.recall import recall
 from ..policy.tables import uniform_table
-from .exact_bits import MOST_NUMBERS, Exact, entropy_of_rows
+from .bits import LANE, MOST_NUMBERS, entropy_of_rows
 from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
 from .parameters import RARE
 from .policy_class import Space
-from .ranking import different
-from .sampled_bits import LANE
-from .second_order import GAP_BITS
+from .values import GAP_BITS, different
 
 _MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short; by judgement
 
@@ -245,7 +243,7 @@ def _laws(
 ) -> Float[np.ndarray, "n Y Z"]:
     """`P_i(z,y)` of each table, on all sequences, or on drawn ones divided by how often each is drawn."""
     backend, space = objective.backend, objective.space
-    tree = backend.tree if isinstance(backend, Exact) else None
+    tree = backend.tree
     if tree is not None and len(tables) * tree.num_sequences * space.hidden.num_values < MOST_NUMBERS:
         parts = list[np.ndarray]()
 

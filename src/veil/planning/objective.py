@@ -18,13 +18,13 @@ from ..common.workers import ALONE, Team
 from ..engine.feasibility import Target, other_targets, quantity_range
 from ..engine.return_range import return_extremes, threshold
 from ..problem.return_rounding import return_rounding
-from .backend import LEAST_SECONDS, Backend, Draw, Estimate, Sum, Tables, array_module, evaluated, samples_of
+from .backend import LEAST_SECONDS, Backend, Draw, Estimate, Tables, array_module, evaluated, summed
 from .policy_class import Space
 from .values import Values
 
 # A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
 SUMMED_BITS = 2e-12
-_NOTHING = Sum(())
+_NOTHING = summed(())
 ESTIMATED, CERTAIN = 1.0, 2.0
 """Standard errors by which sampled bounds on bits are kept: along the way, and of a table that may be the answer."""
 
@@ -143,9 +143,9 @@ class Objective:
         return bool(self.sampled)
 
     @property
-    def sampled(self) -> list[Any]:
-        """The backends of samples among those that count."""
-        return [part for one in self.channels.used for part in samples_of(one)]
+    def sampled(self) -> list[Space]:
+        """The classes of policies under which sequences are drawn, one for each channel that counts."""
+        return [space for one in self.channels.used for space in one.drawn]
 
     @property
     def is_noisy(self) -> np.ndarray:
@@ -378,7 +378,7 @@ def make_objective(
 def _bits_kept(channels: Channels, min_opacity: float) -> float:
     """Bits that a table must hide here so that it hides `min_opacity` however its sequences are summed."""
     own = channels.backends[0]
-    if own is None or samples_of(own):
+    if own is None or own.drawn:
         return min_opacity
     return min_opacity + SUMMED_BITS if min_opacity else -1.0  # a sum of nothing may round below 0
 

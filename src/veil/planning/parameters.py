@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.logs import natural_log
-from .backend import Tables
+from .backend import Tables, array_module
+from .layers import used_rows
 from .policy_class import Space
 
 LOWEST = float(natural_log(np.array(np.finfo(float).eps)))
@@ -38,14 +39,23 @@ def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float | None 
     return np.where(space.available, natural_log((1 - share) * table + share * uniform), 0.0)
 
 
-def over_actions(combine: np.ufunc, values: Float[np.ndarray, "*B A"]) -> Float[np.ndarray, "*B 1"]:
-    """Sums or maxima over actions: of few actions one after the other, which takes a fifth of the time of a reduction."""
-    if values.shape[-1] > _FEW_ACTIONS:
+def over_actions(combine: Any, values: Any) -> Any:
+    """Sums or maxima over actions `(…, 1)`: of few ones on the host one after the other, a fifth of a reduction's time."""
+    if values.shape[-1] > _FEW_ACTIONS or not isinstance(values, np.ndarray):
         return combine.reduce(values, axis=-1, keepdims=True)
     found = values[..., :1].copy()
     for action in range(1, values.shape[-1]):
         combine(found, values[..., action : action + 1], out=found)
     return found
+
+
+def softmax(theta: Any, opened: Any) -> Any:
+    """Rows `(…, A)` from logits; an action that is not open has probability 0."""
+    xp = array_module(theta)
+    weights = xp.exp(theta - over_actions(xp.maximum, theta))
+    weights *= opened
+    weights /= over_actions(xp.add, weights)
+    return weights
 
 
 class Parameters(Protocol):
@@ -88,26 +98,21 @@ class TableParameters(Parameters):
     def __init__(self, space: Space, base: Float[np.ndarray, "T C A"]):
         self._space, self._base = space, np.ascontiguousarray(base)
         times, cells, self._actions = space.shape
-        self.rows = space.layers.rows(times) if space.is_large else np.arange(times * cells)
+        is_part = space.is_large or space.on_device is not None
+        self.rows: Any = used_rows(space.hidden, times) if is_part else np.arange(times * cells)
         self._whole = len(self.rows) == times * cells
-        self.open = space.available[self.rows % cells] if len(self.rows) else np.zeros((0, self._actions), dtype=bool)
+        self.open: Any = (
+            space.available[self.rows % cells] if len(self.rows) else np.zeros((0, self._actions), dtype=bool)
+        )
 
     def used(self, gradient: Any) -> Any:
         """The rows of arrays `(…, T, C, A)` that are parameters, `(…, R, A)`."""
         flat = gradient.reshape(*gradient.shape[:-3], gradient.shape[-3] * gradient.shape[-2], self._actions)
-        return flat if self._whole else np.take(flat, self.rows, axis=-2)  # a third of the time of indexing
-
-    def softmax(self, theta: Float[np.ndarray, "B R A"]) -> Float[np.ndarray, "B R A"]:
-        """The rows of parameters; an action that is not available has probability 0."""
-        weights = theta - over_actions(np.maximum, theta)
-        np.exp(weights, out=weights)
-        weights *= self.open
-        weights /= over_actions(np.add, weights)
-        return weights
+        return flat if self._whole else flat.take(self.rows, axis=-2, mode="clip")  # a third of the time of indexing
 
     def tables(self, theta: Float[np.ndarray, "B R A"]) -> Tables:
         """See `Parameters`."""
-        rows = self.softmax(theta)
+        rows = softmax(theta, self.open)
         if self._whole:
             return rows.reshape(len(rows), *self._space.shape)
         result = np.tile(self._base, (len(rows), 1, 1, 1))
@@ -123,10 +128,20 @@ class TableParameters(Parameters):
         result *= rows
         return result
 
-    def bounded(self, theta: Float[np.ndarray, "B R A"]) -> Float[np.ndarray, "B R A"]:
+    def bounded(self, theta: Any) -> Any:
         """See `Parameters`."""
-        return np.maximum(theta - over_actions(np.maximum, theta), LOWEST)
+        xp = array_module(theta)
+        return xp.maximum(theta - over_actions(xp.maximum, theta), LOWEST)
 
     def of(self, table: Float[np.ndarray, "T C A"], share: float | None = None) -> Float[np.ndarray, "R A"]:
         """See `Parameters`."""
         return self.used(logits(self._space, table, share))
+
+
+def table_parameters(space: Space, base: Float[np.ndarray, "T C A"]) -> TableParameters:
+    """The parameters of tables where searches of a class work on them."""
+    if space.on_device is None:
+        return TableParameters(space, base)
+    from .device_layers import DeviceParameters  # imports JAX
+
+    return DeviceParameters(space, base)

@@ -4,7 +4,6 @@ A plan is a function of the problem and the options alone. What can be forecast 
 problem and options have the same plan on every machine; the clock ends a search, and does not decide what it does before.
 """
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,10 +14,10 @@ from .channels import make_channels
 from .device_layout import chosen_layout
 from .methods import check_options
 from .objective import Objective, make_objective
-from .on_samples import FIRST_CHECK
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
-from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples, step_seconds
+from .sampled_ascent import FIRST_CHECK
+from .schedule import exact_schedule, first_batch, num_exact_starts, num_sampled_starts, sampled_schedule, step_seconds
 
 SHARE = 0.2
 """Of a time limit, or of what is left of it, for each work before the last search: a smaller class, convex games, starts, their
@@ -123,10 +122,11 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
         space = make_space(problem, memory)
         if not problem.pairs:  # the chains of pairs share their tables
             space = space.on_reachable_rows()
-        space = replace(space, on_device=chosen_layout(space, own))
+        on_device = replace(space, on_device=chosen_layout(space, own))
+        channels = make_channels(on_device, own, own.time_limit, team)
         objective = make_objective(
-            space,
-            make_channels(space, own, own.time_limit, team),
+            on_device if any(one.drawn for one in channels.used) else space,  # exact values are found on the host
+            channels,
             goal=options.goal,
             per_start=options.per_start,
             min_opacity=options.min_opacity,
@@ -157,20 +157,19 @@ def _is_worth_it(objective: Objective, options: SolveOptions) -> bool:
     """Whether a smaller class can be searched in its time: on samples, up to the first check of what it has found."""
     if options.time_limit is None or not objective.is_sampled or objective.space.on_device is not None:
         return True
-    batch = first_batch_of(objective)
-    return FIRST_CHECK * step_seconds(objective, batch) <= options.time_limit
+    return FIRST_CHECK * step_seconds(objective, first_batch(objective)) <= options.time_limit
 
 
 def _of_class(objective: Objective, options: SolveOptions, *, is_given: bool) -> ClassPlan:
     """`is_given`: whether it begins from a policy beside its own starts."""
-    space, limit = objective.space, math.inf if options.time_limit is None else options.time_limit
+    space = objective.space
     if objective.is_sampled:
-        batch = first_batch_of(objective)
-        starts, schedule = planned_samples(objective, options, batch, limit, num_given=int(is_given))
+        batch, starts = first_batch(objective), num_sampled_starts(objective, options, int(is_given))
+        schedule = sampled_schedule(objective, options, starts)
         optimiser = "Adam on fresh samples, averaged"
     else:
         batch, starts = 0, (options.starts or num_exact_starts(objective)) + is_given
-        schedule: Schedule = exact_schedule(objective, options.iterations, starts)
+        schedule = exact_schedule(objective, options.iterations, starts)
         optimiser = "L-BFGS to a stationary point"
     return ClassPlan(
         policy_class=space.describe,

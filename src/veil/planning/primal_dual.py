@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import OutOfTime, Progress
+from ..common.clock import OutOfTime
 from ..common.errors import InputError
 from ..engine.chain import Chain
 from ..engine.compile import scaled_rows
@@ -22,7 +22,7 @@ from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .backend import Draw
 from .channels import ALWAYS_EXACT_SECONDS, make_channels
-from .iteration import SearchState
+from .iteration import Iteration, SearchState
 from .mixing import contenders
 from .objective import Objective
 from .options import Optimizer, SolveOptions
@@ -49,7 +49,7 @@ class PrimalDualState(SearchState):
     optimizer: dict[str, Any]
 
 
-class PrimalDual:
+class PrimalDual(Iteration[PrimalDualState]):
     """The method as a sequence of states. Settings that the paper leaves open have defaults with which its problems converge.
 
     θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. Where gradients are sampled
@@ -90,7 +90,7 @@ class PrimalDual:
         }
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
-        """The state before the first iteration; `known`: further tables that may be the answer."""
+        """See `Iteration`."""
         count, theta, given = self.objective.num_constraints, self._first(), self._options.start
         tables = [self._safe, *([] if known is None else known)]
         tables += [] if given is None else [self.objective.space.table_of(given)]
@@ -117,7 +117,7 @@ class PrimalDual:
         return NOISE * np.random.default_rng(options.seed).normal(size=space.shape)
 
     def is_done(self, state: PrimalDualState) -> bool:
-        """Whether all iterations were made."""
+        """See `Iteration`."""
         return state.iteration >= self.iterations or not state.theta.size
 
     def advance(self, state: PrimalDualState) -> PrimalDualState:
@@ -171,7 +171,7 @@ class PrimalDual:
         self, state: PrimalDualState, table: np.ndarray, values: Values, multiplier: np.ndarray
     ) -> PrimalDualState:
         """With the best feasible table so far, and one more line of history."""
-        objective, clock = self.objective, self.objective.clock
+        objective = self.objective
         # Estimates of the return are not trusted with feasibility.
         slack = objective.slacks(table[None]) if self._only_samples else values.slack
         if np.all(slack >= 0) and values.score[0] > state.best_score:
@@ -179,12 +179,10 @@ class PrimalDual:
         prices = multiplier / objective.units
         price = float(prices[: objective.num_first].max(initial=0.0))
         bits, returned = float(values.bits[0]), float(values.returns[0])
-        row = (state.iteration, bits, returned, price, self.step, clock.spent, *prices)
-        clock.report(Progress("climbing", state.iteration, self.iterations, bits, returned, price, clock.spent))
-        return replace(state, history=np.vstack([state.history, row]))
+        return state.told(objective.clock, "climbing", self.iterations, bits, returned, price, self.step, *prices)
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> PrimalDualState:
-        """The state of the arrays in a checkpoint."""
+        """See `Iteration`."""
         return PrimalDualState.of(arrays)
 
     def met(self, state: PrimalDualState) -> list[np.ndarray]:

@@ -37,8 +37,8 @@ from .objective import Objective
 from .parameters import MOST_STEPS, TableParameters
 from .plan import SHARE
 from .policy_class import Space, make_space
-from .ranking import unlike
 from .schedule import Schedule
+from .values import unlike
 
 _SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at: a value costs little
 _STARTS = 6  # of that search, which ends where nothing is missed: by judgement

@@ -1,7 +1,6 @@
 """The methods that search one class of policies, as `veil.solve` chooses them, and how each is put together."""
 
 import contextlib
-import math
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -10,17 +9,19 @@ from jaxtyping import Float
 
 from ..common.clock import OutOfTime
 from ..problem.problem import Problem
-from .ascent import Ascent
+from .device_layout import COMPILE_SECONDS
+from .exact_ascent import ExactAscent
 from .iteration import Iteration
 from .methods import options_of
 from .mixing import apart, best_mixture, coin_of, parts_of
 from .objective import Objective
 from .options import Goal, SolveOptions
 from .options import Objective as Quantity
-from .parameters import TableParameters
+from .parameters import table_parameters
 from .plan import SHARE
 from .primal_dual import PrimalDual
-from .schedule import exact_schedule, first_batch_of, num_exact_starts, planned_samples, sampled_schedule, step_seconds
+from .sampled_ascent import SampledAscent
+from .schedule import exact_schedule, first_batch, num_exact_starts, num_sampled_starts, sampled_schedule
 from .search import search
 from .solution import Solution
 from .starts import exact_starts, sampled_starts
@@ -28,31 +29,22 @@ from .starts import exact_starts, sampled_starts
 
 def make_ascent(objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> Iteration[Any]:
     """The default method for an objective; `safe` is the table of largest return, which candidates are mixed with."""
-    given = [] if options.start is None else [objective.space.table_of(options.start)]
-    if objective.is_sampled:
-        return _on_samples(objective, safe, options, given)
-    count = options.starts or num_exact_starts(objective)
-    starts, known = exact_starts(objective, safe, count, options.seed) + given, [safe, *given]
-    if coin_of(objective.space) is not None:  # where there is none, so many starts are spread that mixtures add little
-        starts, known = _with_mixture(objective, options, starts, known)
-    schedule = exact_schedule(objective, options.iterations, len(starts))
-    return Ascent(objective, TableParameters(objective.space, safe), starts, known, schedule, options)
-
-
-def _on_samples(
-    objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions, given: list[np.ndarray]
-) -> Iteration[Any]:
-    space = objective.space
+    space, given = objective.space, [] if options.start is None else [objective.space.table_of(options.start)]
+    parameters = table_parameters(space, safe)
+    if not objective.is_sampled:
+        count = options.starts or num_exact_starts(objective)
+        starts, known = exact_starts(objective, safe, count, options.seed) + given, [safe, *given]
+        if coin_of(space) is not None:  # where there is none, so many starts are spread that mixtures add little
+            starts, known = _with_mixture(objective, options, starts, known)
+        schedule = exact_schedule(objective, options.iterations, len(starts))
+        return ExactAscent(objective, parameters, starts, known, schedule, options)
     if space.on_device is not None:
-        from .device_parameters import on_device  # imports JAX
-
-        return on_device(objective, safe, options, given)
-    batch, limit = first_batch_of(objective), math.inf if options.time_limit is None else options.time_limit
-    most, _ = planned_samples(objective, options, batch, limit, num_given=len(given))
+        objective.clock.check(ahead=COMPILE_SECONDS)
+    most = num_sampled_starts(objective, options, len(given))
     starts = sampled_starts(objective, safe, replace(options, starts=most), given)
     starts, known = _with_mixture(objective, options, starts, [safe, *given])
-    schedule = sampled_schedule(len(starts), step_seconds(objective, batch), limit, options.iterations)
-    return Ascent(objective, TableParameters(space, safe), starts, known, schedule, options, batch)
+    schedule, known = sampled_schedule(objective, options, len(starts)), [space.layers.send(one) for one in known]
+    return SampledAscent(objective, parameters, starts, known, schedule, options, first_batch(objective))
 
 
 def _with_mixture(
