@@ -27,7 +27,7 @@ from tests.study.cluster import free_port
 from veil.common.clock import UNLIMITED
 from veil.common.workers import ALONE
 from veil.planning import device_layout
-from veil.planning.bits import entropy_measure
+from veil.planning.bits import EntropyMeasure
 from veil.planning.device_layout import Layout, Sizes, make_layout, memory_errors
 from veil.planning.layers import Layers, used_rows
 from veil.planning.options import SolveOptions
@@ -130,7 +130,7 @@ def slope(space: Space, table: np.ndarray, events: np.ndarray, every: int, preci
 def assert_slopes_agree(space: Space, table: np.ndarray, every: int, precisions: tuple[type, ...]) -> None:
     layers = Layers(space.hidden)
     events = layers.draw(table, 12, np.random.default_rng(0))
-    given = entropy_measure, UNLIMITED, ALONE
+    given = EntropyMeasure.of(space.hidden), UNLIMITED, ALONE
     halves: Any = [layers.along(table, [part], *given, gradient=True) for part in (events[:6], events[6:])]
     expected, bits = (halves[0][1] + halves[1][1]) / 2, float(np.mean([found for found, _ in halves]))
     for precision in precisions:

@@ -209,6 +209,7 @@ SAMPLED = {
     "entropy": (random_problem(10), "timed", {}),
     "stationary": (random_problem(11), "markov", {}),
     "leakage": (random_problem(10), "timed", {"objective": "leakage"}),
+    "decided at the start": (random_problem(10).replace(secret=veil.InitialState()), "timed", {}),
     "constraints": (limited(ENERGY, 3), "timed", {}),
     "corridor": (corridor(veil.StateAt(2, ["r0c1", "r0c3"])), "timed", {}),
     "path": (veil.gallery.load("two-rooms").replace(secret=veil.Trajectory()), "timed", {}),

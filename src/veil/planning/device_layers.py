@@ -242,7 +242,7 @@ _draw = jax.jit(draw_events, static_argnames="setting")
 def _sampled_gradient(
     fixed: Fixed, sums: tuple[Any, Any, Any], table: Any, key: Any, chunks: Any, setting: Setting
 ) -> tuple[Any, Any]:
-    """Bits on fresh sequences, and their unbiased gradient in the table with the baseline of all others in a chunk."""
+    """Bits on fresh sequences, and their unbiased gradient in the table with a baseline of all others in a chunk."""
 
     def work(fixed: Fixed, sums: tuple[Any, Any, Any], table: Any, key: Any, chunks: Any) -> tuple[Any, Any]:
         def events(number: Any) -> Any:
@@ -283,9 +283,13 @@ def gradient_of_chunks(fixed: Fixed, table: Any, events: Any, chunks: Any, setti
         posterior, _, kept = forward(fixed, table, sequences, setting.span)
         bits = -jnp.sum(posterior * device_log2_or_zero(posterior), axis=0)
         whole = total(bits.sum())
-        baseline = (whole - bits) / (size - 1)
+        costs, baseline = -device_log2_or_zero(posterior), (whole - bits) / (size - 1)
+        if setting.span.split == 0:  # see `bits.advantages`
+            paid = posterior * costs
+            cost, count = (total(one.sum(axis=1, keepdims=True)) for one in (paid, posterior))
+            baseline = (baseline + cost - paid) / (1 + count - posterior)
         share = 1 / (size * chunks).astype(table.dtype)
-        slope = jnp.where(posterior > 0, (-device_log2_or_zero(posterior) - baseline) * share, 0.0)
+        slope = jnp.where(posterior > 0, (costs - baseline) * share, 0.0)
         gathered = backward(fixed, table, kept, sequences, setting.span, slope, carry[1])
         return carry[0] + whole * share, gathered
 
