@@ -19,7 +19,7 @@ from ..policy.feature_maps import RowNetwork
 from ..policy.features import FeaturePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from ..problem.terms import hidden_terms, terms_of
+from ..problem.terms import hidden_terms
 from .answer import as_solution
 from .ascent import INSIDE, Ascent, AscentState
 from .backend import Draw, Tables
@@ -162,8 +162,7 @@ def _prepared(problem: Problem, options: SolveOptions) -> Objective:
     space = make_space(problem, options.memory)
     asked = Asked(options.objective, "sampled", Draw(options.sequences, options.seed))
     channels = Channels((make_backend(space, asked), *(None for _ in problem.pairs)))
-    terms = terms_of(problem, options.task)
-    return make_objective(space, channels, goal=options.goal, per_start=options.per_start, terms=terms)
+    return make_objective(space, channels, options)
 
 
 def _trained(

@@ -18,13 +18,15 @@ from ..common.workers import ALONE, Team
 from ..engine.feasibility import Target, other_targets, quantity_range
 from ..engine.return_range import return_extremes, threshold
 from ..problem.return_rounding import return_rounding
+from ..problem.terms import terms_of
 from .backend import LEAST_SECONDS, Backend, Draw, Estimate, Sum, Tables, array_module, evaluated, samples_of
+from .options import SolveOptions
 from .policy_class import Space
 from .values import Values
 
 # A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
 SUMMED_BITS = 2e-12
-_NOTHING = Sum(())
+_NOTHING, _PLAIN = Sum(()), SolveOptions()
 ESTIMATED, CERTAIN = 1.0, 2.0
 """Standard errors by which sampled bounds on bits are kept: along the way, and of a table that may be the answer."""
 
@@ -103,7 +105,7 @@ class Objective:
     clock: Clock = UNLIMITED
     closing_seconds: float = np.inf
     team: Team = ALONE
-    _last: list[tuple[Tables, Draw | None, Values]] = field(default_factory=list, init=False, repr=False)
+    _last: list[tuple[Tables, Values]] = field(default_factory=list, init=False, repr=False)
 
     # How many bounds of which kind, in the order of the slacks: the least, bits of channels, the return, other quantities.
 
@@ -231,18 +233,17 @@ class Objective:
 
         **Arguments:** `draw`: of the sequences of samples; `errors`: standard errors by which sampled bounds are kept.
         """
-        if len(tables) != 1 or not gradient or self.is_sampled:
-            return self._evaluate(tables, draw, gradient, errors)
-        if not (self._last and self._last[0][1] == draw and np.array_equal(self._last[0][0], tables)):
-            self._last[:] = [(tables.copy(), draw, self._evaluate(tables, draw, gradient, errors))]
-        return self._last[0][2]
-
-    def _evaluate(self, tables: Tables, draw: Draw | None, gradient: bool, errors: float) -> Values:
+        is_kept = len(tables) == 1 and gradient and not self.is_sampled
+        if is_kept and self._last and np.array_equal(self._last[0][0], tables):
+            return self._last[0][1]
         columns = [
             None if one is None else evaluated(one, tables, self.clock, self.team, draw, gradient=gradient)
             for one in self.channels.backends
         ]
-        return self._values(tables, columns, gradient, errors)
+        found = self.joined(tables, columns, gradient=gradient, errors=errors)
+        if is_kept:
+            self._last[:] = [(tables.copy(), found)]
+        return found
 
     def best_of(self, tables: Sequence[Any]) -> tuple[Any, float]:
         """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
@@ -253,7 +254,7 @@ class Objective:
     def sums(self, tables: Tables, *, gradient: bool = True) -> Values:
         """The same without any bits: slacks of the bounds on quantities alone, and the sum of the terms as the score."""
         none = (None,) * len(self.channels.backends)
-        return replace(self, channels=Channels(none), weight=0.0)._values(tables, none, gradient, 0.0)
+        return replace(self, channels=Channels(none), weight=0.0).joined(tables, none, gradient=gradient)
 
     def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
         """The slacks alone, without bits where they have no bound."""
@@ -267,8 +268,10 @@ class Objective:
             return self.space.sums(table[None], (0,))[0]
         return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=self.starts)[0]
 
-    def _values(self, tables: Tables, columns: Sequence[Estimate | None], gradient: bool, errors: float) -> Values:
-        """Score and slacks, both linear in the values of channels and quantities, with their gradients."""
+    def joined(
+        self, tables: Tables, columns: Sequence[Estimate | None], *, gradient: bool = False, errors: float = 0.0
+    ) -> Values:
+        """Score and slacks, both linear in the values of quantities and in those of channels, which `columns` are."""
         bits: Any = columns  # those that count are there
         sums, num_least = self._sums(tables, gradient), len(self.channels.least)
         rows = [(bits[one.column], one.sign, one.bits) for one in self.channels.wanted]
@@ -337,20 +340,14 @@ def _stacked(tables: Tables, gradients: Sequence[tuple[float, Any]]) -> Any:
 
 
 def make_objective(
-    space: Space,
-    channels: Channels,
-    *,
-    goal: str = "opaque",
-    per_start: bool = False,
-    min_opacity: float | None = None,
-    terms: tuple[tuple[float, int], ...] = (),
-    team: Team = ALONE,
+    space: Space, channels: Channels, options: SolveOptions = _PLAIN, team: Team = ALONE
 ) -> Objective:
     """The objective of a problem for one class of policies.
 
     With `min_opacity` the task is maximised, or the return where there is none, and the bits of the own channel are bounded.
     """
-    problem, hidden = space.problem, space.hidden
+    problem, hidden, min_opacity = space.problem, space.hidden, options.min_opacity
+    terms = terms_of(problem, options.task)
     extremes, rounding = return_extremes(problem), return_rounding(problem)
     spread = extremes.largest - extremes.smallest
     wanted = threshold(problem)
@@ -361,14 +358,14 @@ def make_objective(
     return Objective(
         space=space,
         channels=channels,
-        weight=0.0 if min_opacity is not None else -1.0 if goal == "transparent" else 1.0,
+        weight=0.0 if min_opacity is not None else -1.0 if options.goal == "transparent" else 1.0,
         terms=terms,
         threshold=wanted,
         aim=-np.inf if wanted is None else wanted + rounding,
-        starts=start_points(hidden.start, hidden.state) if per_start else hidden.start[None],
+        starts=start_points(hidden.start, hidden.state) if options.per_start else hidden.start[None],
         unit=spread if spread > rounding else 1.0,
         rounding=rounding,
-        is_free=wanted is not None and not per_start and wanted <= extremes.smallest - rounding,
+        is_free=wanted is not None and not options.per_start and wanted <= extremes.smallest - rounding,
         min_opacity=min_opacity,
         others=tuple(_aimed(one, return_rounding(problem, one.quantity)) for one in other_targets(problem)),
         team=team,

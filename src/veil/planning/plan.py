@@ -10,7 +10,7 @@ from typing import Any
 
 from ..common.workers import ALONE, Team
 from ..problem.problem import Problem
-from ..problem.terms import terms_of, with_task
+from ..problem.terms import with_task
 from .channels import make_channels
 from .device_layout import chosen_layout
 from .methods import check_options
@@ -124,15 +124,7 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
         if not problem.pairs:  # the chains of pairs share their tables
             space = space.on_reachable_rows()
         space = replace(space, on_device=chosen_layout(space, own))
-        objective = make_objective(
-            space,
-            make_channels(space, own, own.time_limit, team),
-            goal=options.goal,
-            per_start=options.per_start,
-            min_opacity=options.min_opacity,
-            terms=terms_of(problem, options.task),
-            team=team,
-        )
+        objective = make_objective(space, make_channels(space, own, own.time_limit, team), own, team)
         if not last and not _is_worth_it(objective, own):
             continue
         if options.method == "ascent":
