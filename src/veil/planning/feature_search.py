@@ -20,16 +20,15 @@ from ..policy.features import FeaturePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.terms import hidden_terms
-from .answer import as_solution
+from .answer import Bits, as_solution, sampled_answer
 from .ascent import INSIDE, Ascent, AscentState
 from .backend import Draw, Tables
 from .channels import Asked, make_backend
-from .closing import CLOSING_SECONDS, Bits, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
 from .parameters import MOST_STEPS, RARE, Parameters, TableParameters
-from .plan import SHARE
+from .plan import CLOSING_SECONDS, SHARE
 from .policy_class import make_space
 from .safe_tables import safe_table
 from .schedule import Schedule, first_batch_of

@@ -36,10 +36,9 @@ from ..problem.return_rounding import return_rounding
 from ..problem.terms import hidden_terms, terms_of
 from ..problem.trivial import trivial_bound
 from ..proof.feasibility import meets_constraints, stated_return
-from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, options_of
 from .options import SolveOptions
-from .plan import SHARE_AFTER
+from .plan import AFTER_SECONDS, CLOSING_SECONDS, SHARE_AFTER
 from .solution import History, Solution, Status
 
 _STATUS = {

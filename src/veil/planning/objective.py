@@ -209,15 +209,12 @@ class Objective:
             return float(self._priced(multiplier)[self.num_bits - 1])
         return float(self._priced(multiplier)[self.num_bits : self.num_first].max(initial=0.0))
 
-    def prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
-        """Those of all bounds of the problem on quantities."""
-        first = [] if self.space.problem.min_return is None else [self.price(multiplier)]
-        return first + self._priced(multiplier)[self.num_first :].tolist()
-
-    def channel_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
-        """Those of the bounds of further channels, in their order."""
-        end = self.num_bits - (self.min_opacity is not None)
-        return self._priced(multiplier)[len(self.channels.least) : end].tolist()
+    def prices(self, multiplier: Float[np.ndarray, " K"]) -> dict[str, Any]:
+        """What an answer tells: the price of the return, those of all bounds on quantities, and of those on further channels."""
+        price, priced = self.price(multiplier), self._priced(multiplier).tolist()
+        first = [] if self.space.problem.min_return is None else [price]
+        pairs = priced[len(self.channels.least) : self.num_bits - (self.min_opacity is not None)]
+        return {"price_bits": price, "prices": (*first, *priced[self.num_first :]), "pair_prices": tuple(pairs)}
 
     def inward(self) -> "Objective":
         """The objective that maximises the least slack of all bounds on bits, to find a table that keeps them."""
@@ -339,9 +336,7 @@ def _stacked(tables: Tables, gradients: Sequence[tuple[float, Any]]) -> Any:
     return found
 
 
-def make_objective(
-    space: Space, channels: Channels, options: SolveOptions = _PLAIN, team: Team = ALONE
-) -> Objective:
+def make_objective(space: Space, channels: Channels, options: SolveOptions = _PLAIN, team: Team = ALONE) -> Objective:
     """The objective of a problem for one class of policies.
 
     With `min_opacity` the task is maximised, or the return where there is none, and the bits of the own channel are bounded.

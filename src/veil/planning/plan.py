@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..common.workers import ALONE, Team
+from ..measure.ladder import seconds_of
 from ..problem.problem import Problem
 from ..problem.terms import with_task
 from .channels import make_channels
@@ -26,6 +27,10 @@ mixture, a table that meets all bounds. By judgement: shares of 0.1 to 0.25, one
 0.004 bits of it on two floors and two maps."""
 SHARE_AFTER = 0.25
 """Of a time limit, for what comes after the main work: the proof, and the search that a game is compared with."""
+CLOSING_SECONDS = 1.0
+"""Seconds that the answer may take after the search was interrupted, and each check of it in any case."""
+AFTER_SECONDS = seconds_of("auto", None)
+"""Seconds in which an answer is measured, and in which it is proven, where no limit leaves less: as `veil.opacity` takes."""
 
 
 @dataclass(frozen=True)

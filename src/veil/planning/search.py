@@ -18,16 +18,15 @@ from ..engine.feasibility import check_constraints
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import answer_seconds, best_candidate, in_class, make_answer, unsearched
+from .answer import answer_seconds, best_candidate, in_class, make_answer, num_closing_sequences, unsearched
 from .checkpoint import Checkpoint, read_checkpoint
-from .closing import CLOSING_SECONDS, num_closing_sequences
 from .device_layout import memory_errors
 from .game_starts import play_games
 from .iteration import Iteration, S, SavedState, SearchState
 from .methods import METHODS
 from .objective import Objective
 from .options import SolveOptions
-from .plan import SHARE, Plan, class_seconds, planned
+from .plan import CLOSING_SECONDS, SHARE, Plan, class_seconds, planned
 from .policy_class import Space, make_space, memory_words
 from .primal_dual import describe_optimizer
 from .safe_tables import safe_table
@@ -113,11 +112,11 @@ def _searched(
             return make_answer(objective, method, state, status, part, clock, before.past, safe)
         if method is not None and state is not None:
             closing = own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
-            table, bits, returns = best_candidate(objective, method, state, part, closing)
+            best = best_candidate(objective, method, state, part, closing)
             begun = state.history[state.history[:, 0] == 0]
             begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
-            row = np.array([0.0, bits, returns, objective.price(state.best_multiplier), 0.0, clock.spent])
-            before = records.followed(before, objective.space.policy(table), np.vstack([begun, row]))
+            row = np.array([0.0, best.bits, best.returns, objective.price(state.best_multiplier), 0.0, clock.spent])
+            before = records.followed(before, objective.space.policy(best.table), np.vstack([begun, row]))
     raise AssertionError("the last class returns")
 
 

@@ -19,10 +19,9 @@ from ..problem.problem import Problem, check_problem
 from ..problem.terms import hidden_terms, terms_of, with_task
 from ..proof.certify import prove
 from ..proof.feasibility import proven_others, reaches_threshold
-from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, check_options
 from .options import SolveOptions
-from .plan import Plan, search_seconds
+from .plan import AFTER_SECONDS, CLOSING_SECONDS, Plan, search_seconds
 from .solution import Solution, Status
 
 
