@@ -210,7 +210,7 @@ class Objective:
         return float(self._priced(multiplier)[self.num_bits : self.num_first].max(initial=0.0))
 
     def prices(self, multiplier: Float[np.ndarray, " K"]) -> dict[str, Any]:
-        """What an answer tells: the price of the return, those of all bounds on quantities, and of those on further channels."""
+        """What an answer tells: the price of the return, those of bounds on quantities, and of bounds on further channels."""
         price, priced = self.price(multiplier), self._priced(multiplier).tolist()
         first = [] if self.space.problem.min_return is None else [price]
         pairs = priced[len(self.channels.least) : self.num_bits - (self.min_opacity is not None)]
