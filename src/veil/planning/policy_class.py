@@ -1,6 +1,6 @@
 """What a solver searches: a class of policies as tables over one hidden chain, quick enough for an inner loop."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ..engine.chain import Chain
 from ..engine.compile import build
 from ..engine.hidden import Hidden, keep_observed, observed
 from ..engine.paid import Paid
+from ..engine.return_range import averaged_table, normalised
 from ..engine.string_walk import StringBatch
 from ..policy.lift import lifted_table
 from ..policy.markov import MarkovPolicy, TimedPolicy
@@ -176,6 +177,29 @@ class Space:
         if self.stationary:
             raise InputError("policy", [f"it depends on the time, and {self.describe} do not: use memory='timed'"])
         return table
+
+    def table_of_flows(
+        self, played: Problem, flows: Iterable[tuple[Any, Float[np.ndarray, "n A"]]]
+    ) -> Float[np.ndarray, "T C A"]:
+        """The table whose policy takes each action as often as flows in the problem of an agent that sees its state do.
+
+        **Arguments:** `played`: that problem; `flows`: at each time some of its hidden states, and the flows of their actions.
+        """
+        given, problem, hidden = self.problem, self.problem.informed, build(played)
+        by_cell, even = np.zeros((problem.horizon, hidden.num_cells, problem.num_actions)), uniform_table(problem)
+        for found, (states, flow) in zip(by_cell, flows, strict=False):
+            np.add.at(found, hidden.cell[states], flow)
+        restricted = self.rows is not None and given.agent.sees_state
+        if restricted:  # the rows that are searched alone: a hundredth of all, perhaps
+            by_cell, even = by_cell[:, self.rows], even[self.rows]
+        stationary = normalised(by_cell.sum(axis=0), even)
+        timed = np.stack([normalised(one, stationary) for one in by_cell])
+        if restricted:
+            return stationary[None] if self.stationary else timed
+        if self.stationary:
+            table = stationary if given.agent.sees_state else averaged_table(given, timed).mean(axis=0)
+            return self.table_of(MarkovPolicy(table))
+        return self.table_of(TimedPolicy(averaged_table(given, timed)))
 
 
 def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:

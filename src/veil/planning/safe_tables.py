@@ -31,7 +31,6 @@ from ..policy.tables import uniform_table
 from ..problem.problem import Problem
 from .channels import MANY_STATES
 from .first_order import DECAYS, Moments, first_order_step
-from .game_starts import table_of_flows
 from .layers import time_average
 from .objective import Objective
 from .parameters import MOST_STEPS, TableParameters
@@ -294,4 +293,4 @@ def _projected(space: Space, mixture: Mixture) -> Float[np.ndarray, "T C A"]:
     problem = space.problem.informed
     if not problem.horizon:
         return space.softmax(np.zeros(space.shape))
-    return table_of_flows(space, problem.with_clock(), ((slice(None), flow) for flow in mixture.flows[:-1]))
+    return space.table_of_flows(problem.with_clock(), ((slice(None), flow) for flow in mixture.flows[:-1]))

@@ -19,7 +19,6 @@ from ..problem.problem import Problem
 from .answer import answer_seconds, best_candidate, in_class, make_answer, num_closing_sequences, unsearched
 from .checkpoint import Checkpoint, read_checkpoint
 from .device_layout import memory_errors
-from .game_starts import play_games
 from .iteration import Iteration, S, SavedState, SearchState
 from .methods import METHODS
 from .objective import Objective
@@ -29,6 +28,7 @@ from .policy_class import Space, make_space, memory_words
 from .primal_dual import describe_optimizer
 from .safe_tables import safe_table
 from .solution import Solution, Status
+from .starts import play_games
 
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
 

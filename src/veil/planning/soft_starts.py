@@ -56,14 +56,6 @@ class _Soft:
     even: float
 
 
-def terminal_values(objective: Objective) -> Float[np.ndarray, " N"]:
-    """What the states of time T are worth to the return: over an infinite horizon, their best continuation."""
-    space = objective.space
-    if space.problem.return_over == "infinite" and not is_blind(space.problem):
-        return space.hidden.paid[0].last
-    return space.hidden.paid[0].terminal
-
-
 def soft_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
     """Tables to search from, one for each of `FACTORS`; each begins with the weight, bonus and costs of the one before.
 
@@ -77,74 +69,60 @@ def soft_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray
     )
     alike = 1 < hidden.num_values <= _MOST_VALUES  # of one value, as with whole paths, no event tells anything
     for factor in FACTORS if alike else (0.0,):
-        best, uncertain = _starts_of(objective, wishes, factor, clock)
+        tried = _tried(objective, wishes, factor, clock)
+        best = min((one for one in tried if one.slack >= 0), key=lambda one: one.wishes.weight, default=tried[-1])
         wishes = best.wishes
         yield best.table
+        # A search can begin where the return misses a little and the secret is uncertain, if the best leaves nothing to hide.
+        most = max(one.even for one in tried)
+        uncertain = max((one for one in tried if one.even >= most / 2), key=lambda one: one.slack)
         if best.even < uncertain.even / 2:
             yield uncertain.table
 
 
-def _starts_of(objective: Objective, wishes: _Wishes, factor: float, clock: Clock) -> "tuple[_Soft, _Soft]":
-    """The soft table of the smallest weight whose return suffices, or of the largest weight that was tried; and of all that
-    keep the secret about as uncertain as any, the one whose return misses least: a search can begin there where the first
-    one leaves nothing to hide.
-    """
-    low, high = 0.0, np.inf
-    best: _Soft | None = None
-    uncertain: _Soft | None = None
-    for _ in range(_BISECTIONS):
+def _tried(objective: Objective, wishes: _Wishes, factor: float, clock: Clock) -> list[_Soft]:
+    """The soft tables on the way to the smallest weight whose return suffices; the last one has the largest weight if none
+    of them does."""
+    low, high, tried = 0.0, np.inf, list[_Soft]()
+    while len(tried) < _BISECTIONS:
         try:
             found = _balanced(objective, wishes, factor, clock)
         except OutOfTime:
-            if best is None:
+            if not tried:
                 raise
             break
-        wishes, slack = found.wishes, found.slack
-        if slack >= 0 or best is None or best.wishes.weight < wishes.weight < high:
-            best = found
-        if (
-            uncertain is None
-            or found.even > 2 * uncertain.even
-            or (found.slack > uncertain.slack and found.even > uncertain.even / 2)
-        ):
-            uncertain = found
-        if slack >= 0:
-            high = wishes.weight
-            if slack <= _NEAR:
-                break
-        else:
-            low = wishes.weight
+        tried.append(found)
+        if 0 <= found.slack <= _NEAR:
+            break
+        low, high = (low, wishes.weight) if found.slack >= 0 else (wishes.weight, high)
         middle = np.sqrt((low or high / 10) * (high if high < np.inf else 10 * low))
-        wishes = replace(wishes, weight=float(middle))
-    assert best is not None
-    assert uncertain is not None
-    return best, uncertain
+        wishes = replace(found.wishes, weight=float(middle))
+    return tried
 
 
 def _balanced(objective: Objective, wishes: _Wishes, factor: float, clock: Clock) -> _Soft:
     """The soft table after some rounds of bonus and cost: of the rounds that are as balanced as any, the last."""
-    space, terminal = objective.space, terminal_values(objective)
-    layers, scale, hidden = space.layers, 1 / objective.unit, space.hidden
-    best: tuple[np.ndarray, _Wishes, float] | None = None
-    evenest, values = -np.inf, len(wishes.bonus)
+    space, layers, hidden = objective.space, objective.space.layers, objective.space.hidden
+    is_known = space.problem.return_over == "infinite" and not is_blind(space.problem)
+    terminal = (
+        hidden.paid[0].last if is_known else hidden.paid[0].terminal
+    )  # of an infinite horizon the best continuation
+    table, slack, evenest, values = np.zeros(0), -np.inf, -np.inf, len(wishes.bonus)
     most = float(entropy_bits(np.full(values, 1 / values)))
     largest, pace, before = max(2 * _LEAST_WEIGHT, wishes.weight / 2), np.ones(values), np.zeros(values)
     for number in range(_MOST_ROUNDS):
         if number >= _ROUNDS and (evenest >= most / 2 or np.abs(wishes.bonus).max() >= largest):
             break
         clock.check()
-        prize = hidden.label @ wishes.bonus
-        cost = factor * wishes.cost
-        table = layers.soft_table(wishes.weight * scale, prize, cost, terminal, space.available)
+        prize, weight = hidden.label @ wishes.bonus, wishes.weight * (1 / objective.unit)
+        soft = layers.soft_table(weight, prize, factor * wishes.cost, terminal, space.available)
         if space.stationary:
-            table = layers.time_average(table)
-        prior, seen = layers.seen(table)
-        even = float(entropy_bits(prior))
+            soft = layers.time_average(soft)
+        prior, seen = layers.seen(soft)
+        even = max(0.0, float(entropy_bits(prior)))
         if even >= evenest - _EVEN_BITS:
-            slack = float(space.sums(table[None], (0,))[0, 0]) - (
-                -np.inf if objective.threshold is None else objective.aim
-            )
-            best, evenest = (table, wishes, slack * scale), max(even, evenest)
+            earned = float(space.sums(soft[None], (0,))[0, 0])
+            table, slack, evenest = soft, (earned - objective.aim) * (1 / objective.unit), max(even, evenest)
         wanted = -natural_log(np.maximum(prior, np.finfo(float).tiny))
         wanted = wanted - wanted.mean()
         # Shorter steps where the last one went too far; longer ones where the values of a policy with slips move by less.
@@ -152,8 +130,7 @@ def _balanced(objective: Objective, wishes: _Wishes, factor: float, clock: Clock
         before, bonus = wanted, wishes.bonus + pace * wanted
         bonus = np.clip(bonus - bonus.mean(), -largest, largest)
         wishes = replace(wishes, bonus=bonus, cost=0.5 * (wishes.cost + _information(seen)))
-    assert best is not None
-    return _Soft(best[0], replace(wishes, weight=best[1].weight), best[2], evenest)
+    return _Soft(table, wishes, slack, evenest)
 
 
 def _information(seen: Float[np.ndarray, "T+1 E Z"]) -> Float[np.ndarray, "T+1 E"]:

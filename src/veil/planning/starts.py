@@ -1,20 +1,34 @@
 """Where searches begin.
 
-Where evaluations are cheap: near the uniform policy, random, bold in single cells, and near the policy of largest return. On
-samples: policies of convex games (`game_starts`), and soft policies (`soft_starts`).
+Where evaluations are cheap: near the uniform policy, random, bold in single cells, near the policy of largest return, and
+policies of convex games. On samples: policies of convex games, and soft policies (`soft_starts`).
+
+Against an observer whose memory is finite the best policy is the optimum of a convex game (`game.solve`), found in seconds
+on a thousand states. As a policy of the class it may hide little, since an observer who remembers more sees through it; as
+a start it leads to better optima than any bonus on the secret alone, since it is seen where the other values of the secret
+are seen. The games of one and two observations are played, then of one at thresholds on either side of the one asked for: a
+search that comes from a poorer or a richer policy may end elsewhere on the way along the frontier.
 """
 
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import Clock, OutOfTime
-from ..problem.pairs import OWN
-from .game_starts import game_starts
+from ..common.clock import Clock, OutOfTime, Stop
+from ..common.errors import VeilError
+from ..common.memo import memo
+from ..engine.return_range import return_extremes
+from ..game.ascent import GameResult
+from ..game.pairs import DEFAULT_MEMORY, TailEvents
+from ..game.responses import AgentProblem
+from ..game.solve import solve_game
+from ..problem.problem import Problem
+from .backend import PER_ENTRY
 from .objective import Objective
 from .options import SolveOptions
 from .parameters import NOISE, logits
@@ -26,6 +40,10 @@ _BOLD = 3.0  # logit of an action that a start all but fixes: far enough to be a
 # Scales of random starts in turn, and shares of the uniform policy in those near the policy of largest return: by judgement.
 _SCALES, _SHARES = (0.1, 0.5, 1.0, 1.5), (0.5, 0.2, 0.8)
 _SAMPLED_STARTS = 5  # tables to begin from in a search on samples on a device: by judgement
+# At which a game ends: one run in five of a start acts at random at some time (`parameters`), which costs more bits than this.
+_GAP_BITS, _ITERATIONS = 0.05, 80
+_ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the games on either side: by judgement
+_MOST_STATES = 100_000  # hidden states over all times, in millions, are no longer a matter of seconds
 
 
 def spread_starts(
@@ -79,16 +97,14 @@ def sampled_starts(
 
 def _soft(objective: Objective, clock: Clock) -> Iterator[np.ndarray]:
     """Soft policies for each channel of which more bits are wanted."""
-    names = [OWN, *(pair.name for pair in objective.space.problem.pairs)]
+    space, problem = objective.space, objective.space.problem
     for column in objective.channels.raised:
-        space = objective.space
-        if column:
-            space = make_space(space.problem.only(names[column]), space.memory)
-        yield from soft_starts(replace(objective, space=space), clock)
+        own = make_space(problem.only(problem.channels[column].name), space.memory) if column else space
+        yield from soft_starts(replace(objective, space=own), clock)
 
 
 def _bold(space: Space, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    cells = special_cells(space)
+    cells = _special_cells(space)
     pairs = [(cell, action) for cell in cells for action in np.flatnonzero(space.available[cell])]
     for index in generator.permutation(len(pairs)):
         cell, action = pairs[index]
@@ -97,7 +113,7 @@ def _bold(space: Space, generator: np.random.Generator) -> Iterator[np.ndarray]:
         yield start
 
 
-def special_cells(space: Space) -> Int[np.ndarray, " k"]:
+def _special_cells(space: Space) -> Int[np.ndarray, " k"]:
     """Cells with a choice where the secret or the reward differs from what is usual."""
     hidden = space.hidden
     value = hidden.label.argmax(axis=1)
@@ -107,3 +123,76 @@ def special_cells(space: Space) -> Int[np.ndarray, " k"]:
     special = (value != usual) | (reward != np.median(reward))
     cells = np.unique(hidden.cell[special])
     return cells[space.available[cells].sum(axis=1) > 1]
+
+
+# Convex games.
+
+
+def play_games(objective: Objective, clock: Clock) -> bool:
+    """Play the games of a problem within the time, so that the searches of all classes begin from their policies."""
+    deque(game_starts(objective, clock), maxlen=0)
+    return True
+
+
+def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
+    """Tables of the class, the most promising first, of games that are forecast to fit the time; none after one that it cut.
+
+    Cost: about 80 rounds of five backward inductions for each game, unless it was played before.
+    """
+    for problem, memory, threshold in _games(objective):
+        part = clock.silent()
+        if objective.is_sampled and _game_seconds(objective) > part.left:
+            return
+        result = _solved(problem, memory, threshold, part)
+        if result is not None:
+            flows = AgentProblem(problem, result.pairs).flows(result.tables).flows
+            layers = zip(result.pairs.layers, flows, strict=False)
+            yield objective.space.table_of_flows(problem, ((layer.x, flow.T) for layer, flow in layers))
+        if clock.left <= 0 or (result is not None and result.stopped == Stop.TIME_LIMIT):
+            return
+
+
+def _game_seconds(objective: Objective) -> float:
+    """The least that a game takes, an induction for each of its rounds: all of them are about as large, since the observer
+    remembers the end alone.
+    """
+    entries = max(one.space.layers.num_entries for one in objective.sampled)
+    return _ITERATIONS * PER_ENTRY * entries * objective.space.hidden.kernel.num_actions
+
+
+def _games(objective: Objective) -> Iterator[tuple[Problem, int, float]]:
+    """Problem, remembered observations and threshold of each game, in turn for all channels of which more bits are wanted."""
+    problem, wanted = objective.space.problem, objective.aim if objective.num_returns else -np.inf
+    if objective.weight < 0 or objective.space.hidden.num_states > _MOST_STATES:
+        return
+    games = [(1, wanted), (2, wanted)]
+    if objective.num_returns:
+        extremes = return_extremes(problem)
+        games += [(1, wanted + _ASIDE * (edge - wanted)) for edge in (extremes.smallest, extremes.largest)]
+    names, seen = [one.name for one in problem.channels], problem.informed
+    for memory, threshold in games:
+        for column in objective.channels.raised if memory <= problem.horizon else ():
+            yield (seen.only(names[column]) if column else seen).with_clock(), memory, threshold
+
+
+def _solved(problem: Problem, memory: int, threshold: float, clock: Clock) -> GameResult | None:
+    """The game, kept with the problem; None where it cannot be played in the time."""
+
+    def solve() -> GameResult | None:
+        try:
+            return solve_game(
+                problem,
+                TailEvents(problem.horizon - memory),
+                threshold=threshold,
+                gap=_GAP_BITS,
+                iterations=_ITERATIONS,
+                memory_bytes=DEFAULT_MEMORY // 2,
+                clock=clock,
+            )
+        except (VeilError, OutOfTime):  # such as a secret that is a whole path, or a tree that does not fit
+            return None
+
+    found = memo(problem, (_solved, memory, threshold), solve, keep=lambda found: found is not None or clock.left > 0)
+    if found is not None and found.stopped == Stop.TIME_LIMIT:  # also if it was played before
+        clock.note_late()
+    return found
