@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import linprog
 
-from ..common.clock import UNLIMITED, Clock, OutOfTime
+from ..common.clock import Clock, OutOfTime
 from ..common.rounding import upper_text
 from ..engine.return_range import max_return, return_extremes
 from ..measure.constrained import constraint_values
@@ -23,11 +23,10 @@ from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
 from ..policy.memory import memory_document
 from ..policy.policy import Policy
-from ..problem.pairs import Pair
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
-from .backend import Backend, Draw, Estimate
-from .channels import Asked, counted_seconds, pair_backend
+from .backend import Estimate
+from .channels import counted_seconds
 from .exact_bits import GRADIENT_PASSES
 from .iteration import Iteration, S
 from .mixing import mixture_gain
@@ -327,27 +326,16 @@ def measured(
     pairs = list[PairValue]()
     for pair, one in zip(problem.pairs, objective.channels.backends[1:], strict=True):
         if objective.is_sampled:
-            pairs.append(_sampled_pair(space, pair, one, table, options, seconds / count))
+            part = seconds / count if pair.belief is None else seconds / count / 2
+            alone = sampled_answer(make_space(problem.only(pair.name), space.memory), table, options, part)
+            drawn = alone.num_sequences if alone.method == "sampled" else options.sequences
+            given = {"sequences": drawn, "seed": seed + 1, "time_limit": part}
+            pairs.append(pair_value(problem, pair, policy, hidden=alone, **given))
         elif one is not None:
             pairs.append(pair_value(problem, pair, policy, method="exact"))
         else:
             pairs.append(pair_value(problem, pair, policy, seed=seed, time_limit=seconds / (count - 1)))
     return Bits(own, tuple(pairs))
-
-
-def _sampled_pair(
-    space: Space, pair: Pair, backend: Backend | None, table: np.ndarray, options: SolveOptions, seconds: float
-) -> PairValue:
-    """What a table that was searched on samples hides in a pair, and the loss of its observer if that may be wrong."""
-    seconds = seconds if pair.belief is None else seconds / 2
-    hidden = sampled_answer(make_space(space.problem.only(pair.name), space.memory), table, options, seconds)
-    value = PairValue(pair.name, hidden, pair.min, pair.max)
-    if pair.belief is None:
-        return value
-    drawn = hidden.num_sequences if hidden.method == "sampled" else options.sequences
-    backend = backend or pair_backend(space, pair, Asked(evaluation="sampled"))
-    loss = backend(table[None], UNLIMITED, Draw(drawn, options.seed + 1), gradient=False)
-    return replace(value, loss_bits=float(loss.values[0]), loss_std_error=float(loss.errors[0]))
 
 
 def sampled_answer(space: Space, table: Float[np.ndarray, "T C A"], options: SolveOptions, seconds: float) -> Opacity:

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq, linprog, minimize
+from scipy.optimize import brentq, minimize
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.logs import natural_log
+from ..engine.feasibility import safest_weights
 from ..engine.return_range import normalised
 from ..engine.sequences import Posteriors
 from ..policy.lift import mixed_table
@@ -273,20 +274,9 @@ def _laws(
 def _best_weights(joint: Float[np.ndarray, "n Y Z"], slack: Float[np.ndarray, "n K"]) -> np.ndarray | None:
     """`max H(Σ w_i P_i)` over weights with `Σ w_i s_i ≥ 0`; None where there are none."""
     count, num_bounds = slack.shape
-    # The safest weights: those whose least slack is largest.
-    rows = np.column_stack([-slack.T, np.ones(num_bounds)])
-    safest = linprog(
-        np.append(np.zeros(count), -1.0),
-        A_ub=rows,
-        b_ub=np.zeros(num_bounds),
-        A_eq=np.append(np.ones(count), 0.0)[None],
-        b_eq=[1.0],
-        bounds=[(0, 1)] * count + [(None, 1.0)],
-    )
-    if not safest.success or safest.x[-1] < 0:
+    safe = safest_weights(slack)[0] if num_bounds else np.full(count, 1 / count)
+    if np.any(safe @ slack < 0):
         return None
-    safe = np.maximum(safest.x[:count], 0)
-    safe /= safe.sum()
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         bits, gradient = entropy_of_rows(np.einsum("n,nyz->yz", np.maximum(weights, 0), joint)[None])

@@ -18,7 +18,7 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
 from ..problem.terms import hidden_terms, terms_of, with_task
 from ..proof.certify import prove
-from ..proof.feasibility import proven_others, reaches_threshold
+from ..proof.feasibility import meets_constraints, proven_others
 from .methods import METHODS, check_options
 from .options import SolveOptions
 from .plan import AFTER_SECONDS, CLOSING_SECONDS, Plan, search_seconds
@@ -166,15 +166,14 @@ def given_solution(problem: Problem, policy: Policy, *, seed: int = 0, time_limi
     earned, values = expected_return(problem, policy), constraint_values(problem, policy)
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
     hidden = opacity(problem, policy, seed=seed, time_limit=first)
-    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=clock.rest)
-    others = values[wanted is not None :]
+    pairs = pair_values(problem, policy, seed=seed, time_limit=clock.rest)
     return Solution(
         policy=policy,
         policy_class=policy.describe(),
         opacity=hidden,
         expected_return=earned,
-        threshold=wanted,
-        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in (*others, *pairs)),
+        threshold=threshold(problem),
+        feasible=meets_constraints(problem, policy, earned) and all(one.met for one in pairs),
         status=Status.GIVEN,
         method="none",
         price_bits=math.nan,
