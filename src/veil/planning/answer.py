@@ -34,7 +34,7 @@ from .objective import Objective, start_points
 from .options import SolveOptions
 from .parameters import ROUNDED
 from .plan import AFTER_SECONDS, CLOSING_SECONDS, SHARE
-from .policy_class import Space, make_space
+from .policy_class import Space, Table, make_space
 from .ranking import basins
 from .safe_tables import richest_table
 from .sampled_bits import LANE, in_lanes
@@ -67,7 +67,7 @@ class Candidate:
     `hidden`: what the table hides, if it was measured to compare it.
     """
 
-    table: Float[np.ndarray, "T C A"]
+    table: Table
     bits: float
     returns: float
     gap: float
@@ -86,7 +86,7 @@ def make_answer(
     options: SolveOptions,
     clock: Clock,
     past: Float[np.ndarray, "k 6"],
-    safe: Float[np.ndarray, "T C A"],
+    safe: Table,
 ) -> Solution:
     """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search.
 
@@ -125,7 +125,7 @@ def make_answer(
 
 def as_solution(
     objective: Objective,
-    table: Float[np.ndarray, "T C A"],
+    table: Table,
     hidden: Bits,
     status: Status,
     options: SolveOptions,
@@ -219,7 +219,7 @@ def best_candidate(
     return _better(objective, best, begun[0], options, closing) if begun else best
 
 
-def _begun(objective: Objective, options: SolveOptions) -> list[Float[np.ndarray, "T C A"]]:
+def _begun(objective: Objective, options: SolveOptions) -> list[Table]:
     """The policy that the search began from, if it meets all constraints but those on bits."""
     if options.start is None or objective.min_opacity is not None:
         return []
@@ -227,9 +227,7 @@ def _begun(objective: Objective, options: SolveOptions) -> list[Float[np.ndarray
     return [begun] if np.all(objective.sums(begun[None], gradient=False).slack >= 0) else []
 
 
-def _better(
-    objective: Objective, best: Candidate, begun: Float[np.ndarray, "T C A"], options: SolveOptions, closing: Clock
-) -> Candidate:
+def _better(objective: Objective, best: Candidate, begun: Table, options: SolveOptions, closing: Clock) -> Candidate:
     """The better one of a candidate and another table, as both are measured."""
     tables = np.stack([best.table, begun])
     found = [measured(objective, one, options, closing, share) for one, share in zip(tables, (0.5, 1.0), strict=True)]
@@ -310,9 +308,7 @@ def _first_order(
 # What a table hides.
 
 
-def measured(
-    objective: Objective, table: Float[np.ndarray, "T C A"], options: SolveOptions, closing: Clock, share: float = 1.0
-) -> Bits:
+def measured(objective: Objective, table: Table, options: SolveOptions, closing: Clock, share: float = 1.0) -> Bits:
     """What a table hides, as it was searched or by what fits a share of the time, split among all channels on samples."""
     space, problem, seed = objective.space, objective.space.problem, options.seed
     policy, backend, count = space.policy(table), objective.backend, 1 + len(problem.pairs)
@@ -338,7 +334,7 @@ def measured(
     return Bits(own, tuple(pairs))
 
 
-def sampled_answer(space: Space, table: Float[np.ndarray, "T C A"], options: SolveOptions, seconds: float) -> Opacity:
+def sampled_answer(space: Space, table: Table, options: SolveOptions, seconds: float) -> Opacity:
     """The opacity of a table that was searched on samples: exact where that fits the seconds, else a large sample.
 
     The sample is of sequences that the search has not seen: as many as fit the seconds, at least 64.
@@ -365,7 +361,7 @@ def num_closing_sequences(options: SolveOptions) -> int:
 # Time for the answer.
 
 
-def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock: Clock) -> float:
+def answer_seconds(objective: Objective, safe: Table, clock: Clock) -> float:
     """Seconds of a time limit that are kept for the answer, by the time that one return takes now; 0 without a limit."""
     if math.isinf(clock.time_limit):
         return 0.0
@@ -389,9 +385,7 @@ def _seconds_of_policy(space: Space) -> float:
 # Whether all constraints are met.
 
 
-def is_feasible(
-    objective: Objective, table: Float[np.ndarray, "T C A"], policy: Policy, hidden: Bits, expected_return: float
-) -> bool:
+def is_feasible(objective: Objective, table: Table, policy: Policy, hidden: Bits, expected_return: float) -> bool:
     """Whether the answer, a table and its policy, evaluated by itself, is proven to meet every constraint; no tolerance.
 
     Values within rounding errors of their bounds are decided in exact arithmetic. Bits are those of the closing

@@ -30,7 +30,7 @@ from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
 from .parameters import RARE
-from .policy_class import Space
+from .policy_class import Space, Table
 from .ranking import different
 from .sampled_bits import LANE
 from .second_order import GAP_BITS
@@ -80,9 +80,7 @@ def mended(objective: Objective, table: Any, feasible: Any) -> Any:
     return mixed_until(lambda one: worst(one) - margin, table, feasible, Clock(objective.closing_seconds))
 
 
-def contenders(
-    objective: Objective, state: SearchState, last: Float[np.ndarray, "T C A"], safe: Float[np.ndarray, "T C A"]
-) -> Float[np.ndarray, "B T C A"]:
+def contenders(objective: Objective, state: SearchState, last: Table, safe: Table) -> Float[np.ndarray, "B T C A"]:
     """Tables that may be the answer of a search on exact values: the best that was feasible, and the last one, mended with it
     and with the safe one.
 
@@ -127,9 +125,7 @@ def weighed(objective: Objective, tables: Float[np.ndarray, "n T C A"], seed: in
     return Weighed(weights, float(bits[0]), np.where(np.all(slack >= 0, axis=1), alone, -np.inf))
 
 
-def best_mixture(
-    objective: Objective, options: SolveOptions, tables: Sequence[Float[np.ndarray, "T C A"]], clock: Clock
-) -> Float[np.ndarray, "T C A"] | None:
+def best_mixture(objective: Objective, options: SolveOptions, tables: Sequence[Table], clock: Clock) -> Table | None:
     """The best mixture of tables as a table of the class; None where one of them is best, or none meet the bounds together.
 
     With a coin the parts are the tables among which the given ones choose, and as many stay as the coin can choose.
@@ -175,9 +171,7 @@ def mixture_gain(
     return 0.0 if found is None or np.isinf(found.alone[0]) else max(0.0, found.bits - float(found.alone[0]))
 
 
-def apart(
-    space: Space, tables: Sequence[Float[np.ndarray, "T C A"]], safe: Float[np.ndarray, "T C A"]
-) -> list[Float[np.ndarray, "T C A"]]:
+def apart(space: Space, tables: Sequence[Table], safe: Table) -> list[Table]:
     """Starts of a class with a coin whose tables differ: equal ones would have equal gradients, and stay equal.
 
     Each start chooses among its own tables and those of the others, its own first, all as likely.
@@ -198,7 +192,7 @@ def coin_of(space: Space) -> Mixture | None:
 
 def _mixture(
     space: Space, parts: Sequence[Float[np.ndarray, "t c a"]], weights: Float[np.ndarray, " n"] | None = None
-) -> Float[np.ndarray, "T C A"]:
+) -> Table:
     """The table of a mixture of tables, by default an even one: with a coin, that which chooses among them; a coin for more of
     them never chooses the others. Without, the one that takes each action as often.
     """
@@ -210,7 +204,7 @@ def _mixture(
     return mixed_table(space.problem, coin, [*parts, *[parts[-1]] * more], [*weights.tolist(), *[0.0] * more])
 
 
-def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.ndarray, "t c a"]]:
+def parts_of(space: Space, table: Table) -> list[Float[np.ndarray, "t c a"]]:
     """The different tables among which the coin of a policy chooses; the table itself where there is no coin."""
     if coin_of(space) is None:
         return [table]
@@ -231,9 +225,7 @@ def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.n
     return different(found)
 
 
-def occupancy_table(
-    space: Space, tables: Sequence[Float[np.ndarray, "T C A"]], weights: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, "T C A"]:
+def occupancy_table(space: Space, tables: Sequence[Table], weights: Float[np.ndarray, " n"]) -> Table:
     """The table that takes each action in each row as often as the mixture of some tables."""
     shares = weights / weights.sum()
     flows = np.einsum("n,ntca->tca", shares, np.stack([space.visits(table)[..., None] * table for table in tables]))

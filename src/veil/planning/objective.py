@@ -21,7 +21,7 @@ from ..problem.return_rounding import return_rounding
 from ..problem.terms import terms_of
 from .backend import LEAST_SECONDS, Backend, Draw, Estimate, Sum, Tables, array_module, evaluated, samples_of
 from .options import SolveOptions
-from .policy_class import Space
+from .policy_class import Space, Table
 from .values import Values
 
 # A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
@@ -259,7 +259,7 @@ class Objective:
             return self.evaluate(tables).slack
         return self.sums(tables, gradient=False).slack
 
-    def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
+    def returns_by_start(self, table: Table) -> Float[np.ndarray, " K"]:
         """The return of one table from each of the distributions from which it is bounded."""
         if len(self.starts) == 1:
             return self.space.sums(table[None], (0,))[0]

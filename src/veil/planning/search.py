@@ -24,7 +24,7 @@ from .methods import METHODS
 from .objective import Objective
 from .options import SolveOptions
 from .plan import CLOSING_SECONDS, SHARE, Plan, class_seconds, planned
-from .policy_class import Space, make_space, memory_words
+from .policy_class import Space, Table, make_space, memory_words
 from .primal_dual import describe_optimizer
 from .safe_tables import safe_table
 from .solution import Solution, Status
@@ -34,7 +34,7 @@ _CLASS = "class."  # begins the names of the arrays of a checkpoint that are abo
 
 T = TypeVar("T")
 
-Start = Callable[[Objective, Float[np.ndarray, "T C A"], SolveOptions], Iteration[S]]
+Start = Callable[[Objective, Table, SolveOptions], Iteration[S]]
 """How a method begins: with the objective, the table of largest return, and the options."""
 
 
@@ -136,7 +136,7 @@ class _Before(SavedState):
     """What the search of a class begins with: its number, the answer of the class before, if any, and rows of history."""
 
     number: int
-    start: Float[np.ndarray, "T C A"]
+    start: Table
     past: Float[np.ndarray, "k 6"]
 
 

@@ -33,7 +33,7 @@ from .objective import Objective
 from .options import SolveOptions
 from .parameters import NOISE, logits
 from .plan import SHARE
-from .policy_class import Space, make_space
+from .policy_class import Space, Table, make_space
 from .soft_starts import soft_starts
 
 _BOLD = 3.0  # logit of an action that a start all but fixes: far enough to be another policy, near enough to come back
@@ -46,9 +46,7 @@ _ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the
 _MOST_STATES = 100_000  # hidden states over all times, in millions, are no longer a matter of seconds
 
 
-def spread_starts(
-    space: Space, richest: Float[np.ndarray, "T C A"], count: int, seed: int
-) -> Float[np.ndarray, "B T C A"]:
+def spread_starts(space: Space, richest: Table, count: int, seed: int) -> Float[np.ndarray, "B T C A"]:
     """`count` starting tables, the same for the same seed, for searches whose evaluations are cheap.
 
     A nearly uniform one; an even mixture of the richest table with the uniform one; then, three to one, ones that are uniform
@@ -66,9 +64,7 @@ def spread_starts(
     return space.softmax(np.stack(starts[: max(count, 1)]))
 
 
-def exact_starts(
-    objective: Objective, safe: Float[np.ndarray, "T C A"], count: int, seed: int
-) -> list[Float[np.ndarray, "T C A"]]:
+def exact_starts(objective: Objective, safe: Table, count: int, seed: int) -> list[Table]:
     """So many tables: at most a quarter of them those of convex games, the others spread."""
     games = list[np.ndarray]()
     with contextlib.suppress(OutOfTime):
@@ -77,8 +73,8 @@ def exact_starts(
 
 
 def sampled_starts(
-    objective: Objective, safe: Float[np.ndarray, "T C A"], options: SolveOptions, given: Sequence[np.ndarray]
-) -> list[Float[np.ndarray, "T C A"]]:
+    objective: Objective, safe: Table, options: SolveOptions, given: Sequence[np.ndarray]
+) -> list[Table]:
     """Tables to begin from where evaluations are samples: those given, those of convex games, and soft policies.
 
     The first is of the game that promises most, the second a soft one, since the two kinds lead to different optima. As many
@@ -134,7 +130,7 @@ def play_games(objective: Objective, clock: Clock) -> bool:
     return True
 
 
-def game_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
+def game_starts(objective: Objective, clock: Clock) -> Iterator[Table]:
     """Tables of the class, the most promising first, of games that are forecast to fit the time; none after one that it cut.
 
     Cost: about 80 rounds of five backward inductions for each game, unless it was played before.
