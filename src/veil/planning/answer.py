@@ -409,7 +409,7 @@ def is_feasible(objective: Objective, table: Table, policy: Policy, hidden: Bits
 
 def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
-    if objective.others or objective.has_pairs:
+    if objective.others or any(one is not None for one in objective.channels.backends[1:]):
         return _missed_constraints(objective, table, hidden)
     if objective.min_opacity is not None:
         return f"no policy was found that hides {objective.min_opacity:g} bits: ask for less, or allow more memory"

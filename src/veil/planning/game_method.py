@@ -50,9 +50,9 @@ _STATUS = {
 _TREE = "all policies that remember the start and every event"
 _PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
-# Bytes of a game for each second of the limit: a larger one leaves no time to play it, to measure its policy and to prove it.
-# Of n pairs it has a share of 1/n²: their policy is larger, and is measured and proven in each.
-_BYTES_A_SECOND = 2**24
+# Seconds of the limit for a game of the full memory: a smaller limit leaves no time to play it, to measure its policy and to
+# prove it. Of n pairs it has a share of 1/n²: their policy is larger, and is measured and proven in each.
+_SECONDS_OF_MEMORY = 128
 REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 
 
@@ -326,8 +326,8 @@ def _aimed_return(problem: Problem) -> float | None:
 
 def _game_bytes(clock: Clock, num_pairs: int) -> int:
     """The memory of a game."""
-    wanted = min(DEFAULT_MEMORY, _BYTES_A_SECOND * max(AFTER_SECONDS, clock.left))
-    return int(wanted / num_pairs**2)
+    share = min(1.0, max(AFTER_SECONDS, clock.left) / _SECONDS_OF_MEMORY)
+    return int(share * DEFAULT_MEMORY / num_pairs**2)
 
 
 def _watching(problem: Problem, policy: HistoryPolicy, name: str) -> HistoryPolicy:

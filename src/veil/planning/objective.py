@@ -170,20 +170,13 @@ class Objective:
         return bool(self.weight) and not self.has_terms and not self.channels.least
 
     @property
-    def has_pairs(self) -> bool:
-        """Whether the bits of a channel beside the problem's own count."""
-        return any(one is not None for one in self.channels.backends[1:])
-
-    @property
     def most_score(self) -> float:
         """What is maximised is no larger."""
         columns = [one.column for one in self.channels.least] or [0]
-        ends = [one.ends for one in (self.channels.backends[column] for column in columns) if one is not None]
+        hidden = [one for one in (self.channels.backends[column] for column in columns) if one is not None]
         if self.has_terms or not self.weight:
             return np.inf
-        return min(
-            (self.weight * most if self.weight > 0 else self.weight * least for least, most in ends), default=np.inf
-        )
+        return min((max(self.weight * end for end in one.ends) for one in hidden), default=np.inf)
 
     @property
     def units(self) -> Float[np.ndarray, " K"]:

@@ -22,6 +22,7 @@ from ..common.clock import Clock, OutOfTime
 from ..common.logs import divergence_bits, entropy_bits, natural_log, posteriors
 from ..engine.return_range import is_blind
 from .objective import Objective
+from .solution import TOLD_BITS
 
 FACTORS = (10.0, 30.0)
 """Factors c of the cost of being told apart, the more promising first."""
@@ -34,7 +35,7 @@ _BISECTIONS = 10  # of the weight, which ends sooner where the slack is small
 _LEAST_WEIGHT = 30.0
 _NEAR = 0.1  # slack, as a share of the range of returns, with which a weight is small enough
 _MOST_VALUES = 64  # of a secret whose values are told apart; with more, the tables of a round grow too large
-_EVEN_BITS = 0.01  # by which rounds that are as balanced as any may differ
+_EVEN_BITS = TOLD_BITS
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,8 +37,6 @@ from .policy_class import Space, Table, make_space
 from .soft_starts import soft_starts
 
 _BOLD = 3.0  # logit of an action that a start all but fixes: far enough to be another policy, near enough to come back
-# Scales of random starts in turn, and shares of the uniform policy in those near the policy of largest return: by judgement.
-_SCALES, _SHARES = (0.1, 0.5, 1.0, 1.5), (0.5, 0.2, 0.8)
 _SAMPLED_STARTS = 5  # tables to begin from in a search on samples on a device: by judgement
 # At which a game ends: one run in five of a start acts at random at some time (`parameters`), which costs more bits than this.
 _GAP_BITS, _ITERATIONS = 0.05, 80
@@ -51,12 +49,13 @@ def spread_starts(space: Space, richest: Table, count: int, seed: int) -> Float[
 
     A nearly uniform one; an even mixture of the richest table with the uniform one; then, three to one, ones that are uniform
     but for one cell of consequence (a secret or a rewarding one) where one action is all but fixed, since what is done there
-    decides which local optimum is found, and in turn mixtures of the richest table and random ones.
+    decides which local optimum is found, and in turn mixtures with other shares of the richest table and random ones, whose
+    logits are of any size up to that of half such an action.
     """
     generator = np.random.default_rng(seed)
-    anything = (scale * generator.normal(size=space.shape) for scale in itertools.cycle(_SCALES))
-    bold, rich = _bold(space, generator), (logits(space, richest, share) for share in _SHARES)
-    starts: list[np.ndarray] = [next(anything), next(rich)]
+    anything = (generator.uniform(0, _BOLD / 2) * generator.normal(size=space.shape) for _ in itertools.count())
+    bold, rich = _bold(space, generator), (logits(space, richest, generator.uniform()) for _ in itertools.count())
+    starts = [NOISE * generator.normal(size=space.shape), logits(space, richest, 0.5)]
     while len(starts) < count:
         source = bold if len(starts) % 4 else rich if len(starts) % 8 else anything
         found = next(source, None)
