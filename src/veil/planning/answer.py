@@ -233,7 +233,7 @@ def _better(objective: Objective, best: Candidate, begun: Table, options: SolveO
     found = [measured(objective, one, options, closing, share) for one, share in zip(tables, (0.5, 1.0), strict=True)]
     charged = [one.own.prior_bits if options.objective == "leakage" else 0.0 for one in found]
     bits = [[one.own.bits - less, *(pair.bits for pair in one.pairs)] for one, less in zip(found, charged, strict=True)]
-    values = objective.joined(tables, [Estimate.exact(np.array(column), None) for column in zip(*bits, strict=True)])
+    values = objective.values_of(tables, [Estimate.exact(np.array(column), None) for column in zip(*bits, strict=True)])
     better = values.best
     return replace(
         best,

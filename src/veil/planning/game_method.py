@@ -51,7 +51,7 @@ _TREE = "all policies that remember the start and every event"
 _PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
 # Seconds of the limit for a game of the full memory: a smaller limit leaves no time to play it, to measure its policy and to
-# prove it. Of n pairs it has a share of 1/n²: their policy is larger, and is measured and proven in each.
+# prove it (by judgement). Of n pairs it has a share of 1/n²: their policy is larger, and is measured and proven in each.
 _SECONDS_OF_MEMORY = 128
 REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 

@@ -28,7 +28,8 @@ from .values import Values
 SUMMED_BITS = 2e-12
 _NOTHING, _PLAIN = Sum(()), SolveOptions()
 ESTIMATED, CERTAIN = 1.0, 2.0
-"""Standard errors by which sampled bounds on bits are kept: along the way, and of a table that may be the answer."""
+"""Standard errors by which sampled bounds on bits are kept: along the way, and of a table that may be the answer: one miss in
+six and in fifty."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ class Objective:
             None if one is None else evaluated(one, tables, self.clock, self.team, draw, gradient=gradient)
             for one in self.channels.backends
         ]
-        found = self.joined(tables, columns, gradient=gradient, errors=errors)
+        found = self.values_of(tables, columns, gradient=gradient, errors=errors)
         if is_kept:
             self._last[:] = [(tables.copy(), found)]
         return found
@@ -244,7 +245,7 @@ class Objective:
     def sums(self, tables: Tables, *, gradient: bool = True) -> Values:
         """The same without any bits: slacks of the bounds on quantities alone, and the sum of the terms as the score."""
         none = (None,) * len(self.channels.backends)
-        return replace(self, channels=Channels(none), weight=0.0).joined(tables, none, gradient=gradient)
+        return replace(self, channels=Channels(none), weight=0.0).values_of(tables, none, gradient=gradient)
 
     def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
         """The slacks alone, without bits where they have no bound."""
@@ -258,7 +259,7 @@ class Objective:
             return self.space.sums(table[None], (0,))[0]
         return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=self.starts)[0]
 
-    def joined(
+    def values_of(
         self, tables: Tables, columns: Sequence[Estimate | None], *, gradient: bool = False, errors: float = 0.0
     ) -> Values:
         """Score and slacks, both linear in the values of quantities and in those of channels, which `columns` are."""

@@ -26,9 +26,9 @@ SHARE = 0.2
 mixture, a table that meets all bounds. By judgement: shares of 0.1 to 0.25, one for each work, ended within
 0.004 bits of it on two floors and two maps."""
 SHARE_AFTER = 0.25
-"""Of a time limit, for what comes after the main work: the proof, and the search that a game is compared with."""
+"""Of a time limit, for what comes after the main work: the proof, and the search that a game is compared with. By judgement."""
 CLOSING_SECONDS = 1.0
-"""Seconds that the answer may take after the search was interrupted, and each check of it in any case."""
+"""Seconds that the answer may take after the search was interrupted, and each check of it in any case. By judgement."""
 AFTER_SECONDS = seconds_of("auto", None)
 """Seconds in which an answer is measured, and in which it is proven, where no limit leaves less: as `veil.opacity` takes."""
 

@@ -187,19 +187,20 @@ def _identity(options: SolveOptions, space: Space) -> dict[str, object]:
     """What the result depends on: the same identity, the same result."""
     own, known = METHODS.get(options.method).options, settings(SolveOptions)
     used = [name for name, one in known.items() if one.about.in_identity and (name in own or not one.about.methods)]
-    found = {name: getattr(options, name) for name in used}
-    start = None if options.start is None else hashlib.sha256(space.table_of(options.start).tobytes()).hexdigest()
-    given = options.features
-    features = (
-        given if given is None or isinstance(given, str) else hashlib.sha256(np.asarray(given).tobytes()).hexdigest()
-    )
-    words = {
+    start = None if options.start is None else space.table_of(options.start)
+    words: dict[str, object] = {
         "memory": memory_words(space.memory),
-        "start": start,
-        "features": features,
+        "start": _hash(start),
+        "features": _hash(options.features),
         "optimizer": describe_optimizer(options.optimizer),
     }
-    return {"problem": fingerprint(space.problem)} | found | {name: words[name] for name in words if name in found}
+    found = {name: words.get(name, getattr(options, name)) for name in used}
+    return {"problem": fingerprint(space.problem)} | found
+
+
+def _hash(given: Any) -> str | None:
+    """The hash of an array; a text, or None, as it is."""
+    return given if given is None or isinstance(given, str) else hashlib.sha256(np.asarray(given).tobytes()).hexdigest()
 
 
 def _most_hidden(

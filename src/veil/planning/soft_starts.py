@@ -24,9 +24,8 @@ from ..engine.return_range import is_blind
 from .objective import Objective
 from .solution import TOLD_BITS
 
-FACTORS = (10.0, 30.0)
-"""Factors c of the cost of being told apart, the more promising first."""
-
+# The numbers here are by judgement: what comes of them is where a search begins.
+_FACTORS = (10.0, 30.0)  # c of the cost of being told apart, the more promising first
 # Rounds of bonus and cost for each weight: so many, and up to so many where the secret keeps less than half of its bits.
 _ROUNDS, _MOST_ROUNDS = 3, 8
 _BISECTIONS = 10  # of the weight, which ends sooner where the slack is small
@@ -35,7 +34,6 @@ _BISECTIONS = 10  # of the weight, which ends sooner where the slack is small
 _LEAST_WEIGHT = 30.0
 _NEAR = 0.1  # slack, as a share of the range of returns, with which a weight is small enough
 _MOST_VALUES = 64  # of a secret whose values are told apart; with more, the tables of a round grow too large
-_EVEN_BITS = TOLD_BITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +56,7 @@ class _Soft:
 
 
 def soft_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
-    """Tables to search from, one for each of `FACTORS`; each begins with the weight, bonus and costs of the one before.
+    """Tables to search from, one or two for each of `_FACTORS`; each begins with the weight, bonus and costs of the one before.
 
     Cost: some thirty backward inductions and forward passes each, over the reachable states.
     """
@@ -69,7 +67,7 @@ def soft_starts(objective: Objective, clock: Clock) -> Iterator[Float[np.ndarray
         max(_LEAST_WEIGHT, weight), np.zeros(hidden.num_values), np.zeros((hidden.horizon + 1, hidden.num_events))
     )
     alike = 1 < hidden.num_values <= _MOST_VALUES  # of one value, as with whole paths, no event tells anything
-    for factor in FACTORS if alike else (0.0,):
+    for factor in _FACTORS if alike else (0.0,):
         tried = _tried(objective, wishes, factor, clock)
         best = min((one for one in tried if one.slack >= 0), key=lambda one: one.wishes.weight, default=tried[-1])
         wishes = best.wishes
@@ -121,7 +119,7 @@ def _balanced(objective: Objective, wishes: _Wishes, factor: float, clock: Clock
             soft = layers.time_average(soft)
         prior, seen = layers.seen(soft)
         even = max(0.0, float(entropy_bits(prior)))
-        if even >= evenest - _EVEN_BITS:
+        if even >= evenest - TOLD_BITS:  # as balanced as any
             earned = float(space.sums(soft[None], (0,))[0, 0])
             table, slack, evenest = soft, (earned - objective.aim) * (1 / objective.unit), max(even, evenest)
         wanted = -natural_log(np.maximum(prior, np.finfo(float).tiny))

@@ -36,12 +36,14 @@ from .plan import SHARE
 from .policy_class import Space, Table, make_space
 from .soft_starts import soft_starts
 
-_BOLD = 3.0  # logit of an action that a start all but fixes: far enough to be another policy, near enough to come back
+_BOLD = (
+    3.0  # logit of an action that a start all but fixes: another policy, from which a search comes back; by judgement
+)
 _SAMPLED_STARTS = 5  # tables to begin from in a search on samples on a device: by judgement
 # At which a game ends: one run in five of a start acts at random at some time (`parameters`), which costs more bits than this.
 _GAP_BITS, _ITERATIONS = 0.05, 80
 _ASIDE = 0.4  # of the way to the freest and to the strictest threshold, for the games on either side: by judgement
-_MOST_STATES = 100_000  # hidden states over all times, in millions, are no longer a matter of seconds
+_MOST_STATES = 100_000  # over all times they are millions, no longer a matter of seconds
 
 
 def spread_starts(space: Space, richest: Table, count: int, seed: int) -> Float[np.ndarray, "B T C A"]:
@@ -49,13 +51,14 @@ def spread_starts(space: Space, richest: Table, count: int, seed: int) -> Float[
 
     A nearly uniform one; an even mixture of the richest table with the uniform one; then, three to one, ones that are uniform
     but for one cell of consequence (a secret or a rewarding one) where one action is all but fixed, since what is done there
-    decides which local optimum is found, and in turn mixtures with other shares of the richest table and random ones, whose
-    logits are of any size up to that of half such an action.
+    decides which local optimum is found, and in turn mixtures that halve the share of the uniform table each time, and random
+    ones, whose logits have a third of half such an action's size, two thirds, or all of it.
     """
     generator = np.random.default_rng(seed)
-    anything = (generator.uniform(0, _BOLD / 2) * generator.normal(size=space.shape) for _ in itertools.count())
-    bold, rich = _bold(space, generator), (logits(space, richest, generator.uniform()) for _ in itertools.count())
-    starts = [NOISE * generator.normal(size=space.shape), logits(space, richest, 0.5)]
+    scales = itertools.cycle(_BOLD / 2 * np.arange(1, 4) / 3)
+    anything = (scale * generator.normal(size=space.shape) for scale in scales)
+    bold, rich = _bold(space, generator), (logits(space, richest, 2.0**-count) for count in itertools.count(1))
+    starts = [NOISE * generator.normal(size=space.shape), next(rich)]
     while len(starts) < count:
         source = bold if len(starts) % 4 else rich if len(starts) % 8 else anything
         found = next(source, None)
