@@ -255,9 +255,8 @@ class Objective:
 
     def returns_by_start(self, table: Table) -> Float[np.ndarray, " K"]:
         """The return of one table from each of the distributions from which it is bounded."""
-        if len(self.starts) == 1:
-            return self.space.sums(table[None], (0,))[0]
-        return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=self.starts)[0]
+        starts = None if len(self.starts) == 1 else self.starts
+        return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=starts)[0]
 
     def values_of(
         self, tables: Tables, columns: Sequence[Estimate | None], *, gradient: bool = False, errors: float = 0.0

@@ -61,9 +61,8 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     with team_of(options.workers) as team:
         part = replace(options, time_limit=seconds, workers=team)
         solution = method.solve(asked, part)
-    told = solution.plan or Plan("ascent" if options.method == "auto" else options.method, seconds, ())
     left = None if limit is None or seconds is None else max(clock.left - (limit - seconds), CLOSING_SECONDS)
-    solution = _completed(problem, asked, replace(solution, problem=problem, plan=told), options, left)
+    solution = _completed(problem, asked, solution, options, left)
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     return _with_proof(problem, solution, options, min(_proof_seconds(solution, options), clock.left))
@@ -99,13 +98,15 @@ def _completed(
     if solution.threshold is not None:
         values.insert(0, ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price))
     more: dict[str, Any] = {"price_bits": price, "prices": prices, "pair_prices": pair_prices, "pairs": pairs}
+    if solution.plan is None:
+        more["plan"] = Plan("ascent" if options.method == "auto" else options.method, search_seconds(options), ())
     if options.task is not None:
         hidden = {one.name: one.bits for one in pairs} | {OWN: solution.opacity.bits}
         more |= {"task": options.task, "task_value": _task_value(asked, solution.policy, hidden, options.task)}
     if missed and solution.feasible:
         detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"
         more |= {"feasible": False, "status": Status.INFEASIBLE, "detail": detail}
-    return replace(solution, constraints=tuple(values), hide=options.hide, **more)
+    return replace(solution, problem=problem, constraints=tuple(values), hide=options.hide, **more)
 
 
 def _priced(problem: Problem, values: tuple[PairValue, ...], prices: tuple[float, ...]) -> tuple[PairValue, ...]:
