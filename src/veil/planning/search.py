@@ -57,15 +57,14 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
 
 def _search_classes(problem: Problem, space: Space, options: SolveOptions, make: Start[Any], clock: Clock) -> Solution:
     """See `search`: the plan, the search that follows it, and whether it would come to the same answer again."""
-    records = _Records(options, space)
-    before, arrays = records.read(clock)
+    records = _Records(options, space, clock)
     if records.plan is not None:  # a search that is taken up follows the plan that it began with
         options = replace(options, time_limit=records.plan.time_limit)
     team = options.workers
     assert isinstance(team, Team)
     plan, objectives = planned(problem, options, team)
     records.check(plan)
-    found = in_class(space, _searched(options, make, clock, objectives, before, arrays, records))
+    found = in_class(space, _searched(options, make, clock, objectives, records))
     decided = clock.was_late or found.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.NOT_SEARCHED)
     fewer = options.time_limit is not None and found.opacity.method == "sampled"
     fewer = fewer and found.opacity.num_sequences < num_closing_sequences(options)
@@ -73,20 +72,14 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
 
 
 def _searched(
-    options: SolveOptions,
-    make: Start[Any],
-    clock: Clock,
-    objectives: list[Objective],
-    before: "_Before",
-    arrays: dict[str, np.ndarray] | None,
-    records: "_Records",
+    options: SolveOptions, make: Start[Any], clock: Clock, objectives: list[Objective], records: "_Records"
 ) -> Solution:
     """The answer of the classes one after the other, from where a checkpoint left off."""
     problem, played = objectives[-1].space.problem, False
     if problem.horizon == 0 and problem.return_over != "infinite":  # there is nothing to decide
         return unsearched(*safe_table(objectives[-1], clock), options, clock, Status.CONVERGED)
-    for number in range(before.number, len(objectives)):
-        last, space = number == len(objectives) - 1, objectives[number].space
+    for number in range(records.before.number, len(objectives)):
+        last, space, before = number == len(objectives) - 1, objectives[number].space, records.before
         given = space.policy(before.start) if before.start.size else options.start
         seconds = class_seconds(options, last=last)
         part = replace(options, memory=space.memory, start=given, time_limit=seconds)
@@ -98,29 +91,27 @@ def _searched(
         if own.left > 0 and _is_hopeless(objective, safe):
             if last:
                 return unsearched(objective, safe, part, clock, Status.INFEASIBLE)
-            before = replace(before, number=number + 1)
+            records.before = replace(before, number=number + 1)
             continue
         reserved = answer_seconds(objective, safe, clock)
         ending = own.earlier(reserved) if last else own
         limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, SHARE * CLOSING_SECONDS))
-        method, state, status = run(make, limited, safe, part, partial(records.write, before), arrays)
-        arrays = None
+        method, state, status = run(make, limited, safe, part, records.write, records.arrays)
         if last or status is Status.INTERRUPTED or clock.left <= reserved:
             if method is None or state is None:
                 return unsearched(objective, safe, part, clock, status)
             return make_answer(objective, method, state, status, part, clock, before.past, safe)
         rows = np.zeros((0, 6))
         if method is not None and state is not None:
-            best = best_candidate(
-                objective, method, state, part, own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
-            )
+            closing = own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
+            best = best_candidate(objective, method, state, part, closing)
             rows = state.history[state.history[:, 0] == 0]
             rows[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
             price = objective.price(state.best_multiplier)
             rows = np.vstack([rows, [0.0, best.bits, best.returns, price, 0.0, clock.spent]])
             given = space.policy(best.table)
         start = before.start if given is None else objectives[number + 1].space.table_of(given)
-        before = _Before(number + 1, start, np.vstack([before.past, rows]))
+        records.before, records.arrays = _Before(number + 1, start, np.vstack([before.past, rows])), None
     raise AssertionError("the last class returns")
 
 
@@ -141,24 +132,26 @@ class _Before(SavedState):
 
 
 class _Records:
-    """The checkpoint of a search: the state of the class that is searched, and what that search began with."""
+    """The checkpoint of a search: the state of the class that is searched, and what that search began with.
 
-    def __init__(self, options: SolveOptions, space: Space):
+    **Attributes:** `plan`, `before` and the `arrays` of the state: those of the checkpoint to resume from; without one there is
+    no plan and no state, and the smallest class comes first.
+    """
+
+    def __init__(self, options: SolveOptions, space: Space, clock: Clock):
         path = options.checkpoint or options.resume
+        identity = _identity(options, space) if path is not None else {}
         self._options = options
-        self._identity = _identity(options, space) if path is not None else {}
-        self._file = None if path is None else Checkpoint(path, self._identity, options.checkpoint_every)
+        self._file = None if path is None else Checkpoint(path, identity, options.checkpoint_every)
         self.plan: Plan | None = None
-
-    def read(self, clock: Clock) -> tuple[_Before, dict[str, np.ndarray] | None]:
-        """Where to begin: at the smallest class, or with the arrays of the state in the checkpoint to resume from."""
-        if self._options.resume is None:
-            return _Before(0, np.zeros((0, 0, 0)), np.zeros((0, 6))), None
-        arrays, spent, kept = read_checkpoint(self._options.resume, self._identity)
-        self.plan = None if kept is None else Plan.of(kept)
-        clock.resume_after(spent)
-        about = {name.removeprefix(_CLASS): arrays.pop(name) for name in list(arrays) if name.startswith(_CLASS)}
-        return _restored(partial(_Before.of, about), self._options), arrays
+        self.before, self.arrays = _Before(0, np.zeros((0, 0, 0)), np.zeros((0, 6))), None
+        if options.resume is not None:
+            self.arrays, spent, kept = read_checkpoint(options.resume, identity)
+            self.plan = None if kept is None else Plan.of(kept)
+            clock.resume_after(spent)
+            names = [name for name in self.arrays if name.startswith(_CLASS)]
+            about = {name.removeprefix(_CLASS): self.arrays.pop(name) for name in names}
+            self.before = _restored(partial(_Before.of, about), options)
 
     def check(self, plan: Plan) -> None:
         """Keep the plan in the checkpoints that follow; raise `CheckpointError` if the one that was read has another."""
@@ -170,10 +163,10 @@ class _Records:
         if self._file is not None:
             self._file.plan = plan.document()
 
-    def write(self, before: _Before, state: SearchState, seconds: float, *, due: bool = False) -> None:
+    def write(self, state: SearchState, seconds: float, *, due: bool = False) -> None:
         """Write a state of a class; with `due`, only where the last file is old enough."""
         if self._file is not None and (not due or self._file.is_due):
-            about = {_CLASS + name: array for name, array in before.arrays().items()}
+            about = {_CLASS + name: array for name, array in self.before.arrays().items()}
             self._file.write(state.arrays() | about, seconds)
 
 
