@@ -10,7 +10,7 @@ from veil.planning.channels import make_channels
 from veil.planning.objective import make_objective
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
-from veil.problem.terms import terms_of, with_task
+from veil.problem.terms import with_task
 
 
 class Evaluator:
@@ -25,14 +25,7 @@ class Evaluator:
         self.problem = problem
         asked = with_task(problem, options.task)
         self.space = make_space(asked, memory)
-        self.task = make_objective(
-            self.space,
-            make_channels(self.space, options, None),
-            goal=options.goal,
-            per_start=options.per_start,
-            min_opacity=options.min_opacity,
-            terms=terms_of(asked, options.task),
-        )
+        self.task = make_objective(self.space, make_channels(self.space, options, None), options)
         self.shape, self.available = self.space.shape, self.space.available
         self.kind, self.reason = self.task.kind, self.task.backend.reason
 

@@ -195,7 +195,7 @@ def best_mixture(
         if not known:
             actions.append(made)
             slacks = np.vstack([slacks, new])
-        weights, multipliers = _mixed(slacks, relax=relax)
+        weights, multipliers = safest_weights(slacks, relax=relax)
         mixed = weights @ slacks
         best = float(np.minimum(mixed, 0.0).sum()) if relax else float(mixed.min())
         enough = best >= _WORTH * upper if best > ROUNDING and not relax else upper - best <= ROUNDING / 10
@@ -205,7 +205,7 @@ def best_mixture(
     return Mixture(wanted, weights @ slacks, upper, weights[used], [actions[i] for i in used], play, complete)
 
 
-def _mixed(slacks: Float[np.ndarray, "n K"], *, relax: bool) -> tuple[np.ndarray, np.ndarray]:
+def safest_weights(slacks: Float[np.ndarray, "n K"], *, relax: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """The weights of the corners at which the worst slack is largest (or the missing slacks sum to least), and multipliers."""
     count, size = slacks.shape
     extra = np.eye(size) if relax else -np.ones((size, 1))

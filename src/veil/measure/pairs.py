@@ -121,12 +121,13 @@ def pair_value(
     sequences: int = 2000,
     seed: int = 0,
     time_limit: float | None = None,
+    hidden: Opacity | None = None,
 ) -> PairValue:
-    """What a policy hides in one pair of a problem: see `pair_values`."""
+    """What a policy hides in one pair of a problem: see `pair_values`; `hidden`: its opacity, where that is known."""
     clock = Clock(time_limit)
     first = time_limit if time_limit is None or pair.belief is None else time_limit / 2
     asked = {"pair": pair.name, "sequences": sequences, "seed": seed}
-    hidden = opacity(problem, policy, method, **asked, time_limit=first)
+    hidden = opacity(problem, policy, method, **asked, time_limit=first) if hidden is None else hidden
     found = PairValue(pair.name, hidden, pair.min, pair.max)
     if pair.belief is None:
         return found

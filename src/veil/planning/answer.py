@@ -1,9 +1,12 @@
-"""The answer of a search: the best feasible candidate, evaluated anew as far as the time allows, as a `Solution`."""
+"""The answer of a search: the best feasible candidate, measured anew as far as the time allows, as a `Solution`.
+
+It is measured exactly where that fits the time, else on sequences that the search has not seen.
+"""
 
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,19 +17,24 @@ from ..common.clock import Clock, OutOfTime
 from ..common.rounding import upper_text
 from ..engine.return_range import max_return, return_extremes
 from ..measure.constrained import constraint_values
-from ..measure.evaluate import expected_return
+from ..measure.evaluate import expected_return, opacity
+from ..measure.pairs import PairValue, pair_value
+from ..measure.result import Opacity
+from ..measure.sampled import opacity_of_posteriors
 from ..policy.memory import memory_document
 from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_others, reaches_threshold, stated_return
-from .closing import CLOSING_SECONDS, Bits, closing_seconds, measured, seconds_of_policy
-from .iteration import Iteration, S, SearchState
+from .backend import Estimate
+from .bits import GRADIENT_PASSES, LANE, in_lanes
+from .channels import counted_seconds
+from .iteration import Iteration, S
 from .mixing import mixture_gain
 from .objective import Objective, start_points
 from .options import SolveOptions
 from .parameters import ROUNDED
-from .plan import SHARE
-from .policy_class import Space, make_space
+from .plan import AFTER_SECONDS, CLOSING_SECONDS, SHARE
+from .policy_class import Space, Table, make_space
 from .safe_tables import richest_table
 from .solution import History, Solution, Status
 from .values import GAP_BITS, TOLERANCE_BITS, Values, basins
@@ -34,6 +42,37 @@ from .values import GAP_BITS, TOLERANCE_BITS, Values, basins
 # Of a time limit this many times what one return takes is kept for the answer, but no more than half of what is left: to
 # estimate and check it (measured: 13 returns), and to make the last table feasible.
 _RETURNS_OF_ANSWER = 18
+_MORE = 10  # times the sequences of an evaluation, on which an answer is measured: a third of its error
+# Seconds for each number of a time-dependent table in which an answer is checked and its return is evaluated, after its bits
+# are (measured: 3e-8 to 5e-8).
+_PER_NUMBER = 6e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """What a table hides, measured by itself: in the problem's own pair, and in the others."""
+
+    own: Opacity
+    pairs: tuple[PairValue, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A table that may be the answer, with its bits and return as its search evaluates them.
+
+    **Attributes:** `gap`: what the best first-order change promises; `multiplier`: those with which that is computed;
+    `hidden`: what the table hides, if it was measured to compare it.
+    """
+
+    table: Table
+    bits: float
+    returns: float
+    gap: float
+    multiplier: Float[np.ndarray, " K"]
+    hidden: Bits | None = None
+
+
+# The answer.
 
 
 def make_answer(
@@ -44,7 +83,7 @@ def make_answer(
     options: SolveOptions,
     clock: Clock,
     past: Float[np.ndarray, "k 6"],
-    safe: Float[np.ndarray, "T C A"],
+    safe: Table,
 ) -> Solution:
     """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search.
 
@@ -52,8 +91,8 @@ def make_answer(
     is, evaluated returns do not tell which tables reach it.
     """
     closing = _closing_clock(status, clock)
-    table, _, gap, multiplier = _chosen(objective, method, state, closing)
-    hidden, table = _better_of_start(objective, table, options, closing)
+    best = best_candidate(objective, method, state, options, closing)
+    hidden, gap = best.hidden or measured(objective, best.table, options, closing), best.gap
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
@@ -61,20 +100,19 @@ def make_answer(
     mixing = closing.share(SHARE).silent()
     found = as_solution(
         objective,
-        table,
+        best.table,
         hidden,
         status,
         options,
         clock,
-        price_bits=objective.price(multiplier),
-        prices=tuple(objective.prices(multiplier)),
-        pair_prices=tuple(objective.channel_prices(multiplier)),
+        **objective.prices(best.multiplier),
         stationarity_bits=gap * objective.score_unit if objective.has_terms else gap,
         iterations=state.iteration,
         history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
         settings=method.describe(),
-        basins=_basins(objective, state),
-        mixture_gain_bits=mixture_gain(objective, options, table, method.met(state), mixing),
+        # Of one channel; the bits of several are no places.
+        basins=tuple(objective.weight * one for one in basins(state.ends)) if objective.is_of_bits else (),
+        mixture_gain_bits=mixture_gain(objective, options, best.table, method.met(state), mixing),
     )
     if found.feasible or objective.threshold is None or objective.channels.bounds:
         return found
@@ -84,7 +122,7 @@ def make_answer(
 
 def as_solution(
     objective: Objective,
-    table: Float[np.ndarray, "T C A"],
+    table: Table,
     hidden: Bits,
     status: Status,
     options: SolveOptions,
@@ -124,60 +162,12 @@ def as_solution(
     return Solution(policy=policy, **(known | more))
 
 
-def _basins(objective: Objective, state: SearchState) -> tuple[float, ...]:
-    """Bits of the different places where the starts ended; none where more than bits of one channel are maximised."""
-    return tuple(objective.weight * one for one in basins(state.ends)) if objective.is_of_bits else ()
-
-
-def best_candidate(
-    objective: Objective, method: Iteration[S], state: S, options: SolveOptions, closing: Clock
-) -> tuple[Float[np.ndarray, "T C A"], float, float]:
-    """The table that would be the answer, with its bits and return as the search evaluates them.
-
-    A search on samples that began from a policy compares the two as for an answer: no class ends below a smaller one.
-    """
-    table, values, _, _ = _chosen(objective, method, state, closing)
-    if objective.is_sampled and options.start is not None:
-        found, table = _better_of_start(objective, table, options, closing)
-        charged = found.own.prior_bits if options.objective == "leakage" else 0.0
-        return table, found.own.bits - charged, expected_return(objective.space.problem, objective.space.policy(table))
-    bits = float(values.bits[0])
-    bits = objective.weight * state.best_score if np.isnan(bits) and objective.is_of_bits else bits
-    return table, bits, float(values.returns[0])
-
-
-def _start(objective: Objective, options: SolveOptions) -> list[Float[np.ndarray, "T C A"]]:
-    """The policy that the search began from, if it meets all constraints but those on bits."""
-    if options.start is None or objective.min_opacity is not None:
-        return []
-    begun = objective.space.table_of(options.start)
-    return [begun] if np.all(objective.sums(begun[None], gradient=False).slack >= 0) else []
-
-
-def _better_of_start(
-    objective: Objective, table: Float[np.ndarray, "T C A"], options: SolveOptions, closing: Clock
-) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
-    """What an answer hides, and the answer: on samples the better one of it and the policy that the search began from."""
-    tables, seconds = [table], closing_seconds(objective.space, closing)
-    if objective.is_sampled:
-        tables += [one for one in _start(objective, options) if np.any(one != table)]
-    found = [measured(objective, one, options, seconds / len(tables)) for one in tables]
-    if len(tables) == 1:
-        return found[0], table
-    merits = [_merit(objective, bits, one, options) for bits, one in zip(found, tables, strict=True)]
-    best = merits.index(max(merits))
-    return found[best], tables[best]
-
-
-def _merit(objective: Objective, found: Bits, table: np.ndarray, options: SolveOptions) -> tuple[bool, float]:
-    """By which answers are compared: whether every bound on pairs is met, then what is maximised, of bits and the objective."""
-    earned = float(objective.sums(table[None], gradient=False).score[0]) * objective.score_unit
-    columns = [found.own.bits, *(one.bits for one in found.pairs)]
-    hidden = columns[0] - (found.own.prior_bits if options.objective == "leakage" else 0.0)
-    if objective.channels.least:
-        hidden = min(columns[one.column] for one in objective.channels.least)
-    terms = sum(factor * columns[place] for factor, place in objective.channels.terms)
-    return all(one.met for one in found.pairs), objective.weight * hidden + earned + terms
+def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
+    """The policy to begin from, or that of largest return: not enough, or all that there was time for."""
+    safe = next(iter(_begun(objective, options)), safe)
+    hidden = measured(objective, safe, options, _closing_clock(status, clock))
+    status = Status.NOT_SEARCHED if status is Status.TIME_LIMIT else status
+    return as_solution(objective, safe, hidden, status, options, clock)
 
 
 def in_class(space: Space, solution: Solution) -> Solution:
@@ -204,45 +194,65 @@ def _class_settings(space: Space) -> dict[str, object]:
     return found
 
 
-def _chosen(
-    objective: Objective, method: Iteration[S], state: S, closing: Clock
-) -> tuple[Float[np.ndarray, "T C A"], Values, float, Float[np.ndarray, " K"]]:
-    """The best candidate, its values, its first-order gain and the multipliers with which that is computed.
+# The choice of the answer.
 
-    Of those that are as good as the best it is the one that is nearest to an optimum.
+
+def best_candidate(
+    objective: Objective, method: Iteration[S], state: S, options: SolveOptions, closing: Clock
+) -> Candidate:
+    """The table that is the answer: of those that are as good as the best, the one that is nearest to an optimum.
+
+    On samples it is measured beside the policy that the search began from, and the better one is the answer: no class ends
+    below a smaller one.
     """
     tables, values = _candidates(objective, method, state, closing)
-    found = [
-        (tables[one], part, *_first_order(objective, tables[one], part, state.best_multiplier, closing))
-        for one in values.as_good(GAP_BITS)[::-1]
-        for part in [values.part(np.array([one]))]
-    ]
-    return min(found, key=lambda one: one[2]) if len(found) > 1 else found[0]
+    parts = [(one, values.part(np.array([one]))) for one in values.as_good(GAP_BITS)[::-1]]
+    found = [(*_first_order(objective, tables[one], part, state.best_multiplier, closing), one) for one, part in parts]
+    gap, multiplier, chosen = min(found, key=lambda one: one[0])
+    table, bits = tables[chosen], float(values.bits[chosen])
+    bits = objective.weight * state.best_score if np.isnan(bits) and objective.is_of_bits else bits
+    best = Candidate(table, bits, float(values.returns[chosen]), gap, multiplier)
+    begun = [one for one in _begun(objective, options) if objective.is_sampled and np.any(one != table)]
+    return _better(objective, best, begun[0], options, closing) if begun else best
 
 
-def is_feasible(
-    objective: Objective, table: Float[np.ndarray, "T C A"], policy: Policy, hidden: Bits, expected_return: float
-) -> bool:
-    """Whether the answer, a table and its policy, evaluated by itself, is proven to meet every constraint; no tolerance.
+def _begun(objective: Objective, options: SolveOptions) -> list[Table]:
+    """The policy that the search began from, if it meets all constraints but those on bits."""
+    if options.start is None or objective.min_opacity is not None:
+        return []
+    begun = objective.space.table_of(options.start)
+    return [begun] if np.all(objective.sums(begun[None], gradient=False).slack >= 0) else []
 
-    Values within rounding errors of their bounds are decided in exact arithmetic. Bits are those of the closing
-    evaluation: exact, the lower end of a bracket, or the estimate of a sample.
-    """
-    problem = objective.space.problem
-    if objective.others and not all(one.met for one in proven_others(problem, policy)):
-        return False
-    if not all(one.met for one in hidden.pairs):
-        return False
-    if objective.min_opacity is not None and hidden.own.bits < objective.min_opacity:
-        return False
-    slack = objective.sums(table[None]).slack if objective.num_bits else objective.slacks(table[None])
-    if np.any(slack[:, : objective.num_returns] < 0):
-        return False
-    if objective.threshold is None or objective.is_free:
-        return True
-    if len(objective.starts) > 1:
-        return objective.aim >= objective.threshold + return_rounding(problem)
-    return objective.min_opacity is not None or reaches_threshold(problem, policy, expected_return)
+
+def _better(objective: Objective, best: Candidate, begun: Table, options: SolveOptions, closing: Clock) -> Candidate:
+    """The better one of a candidate and another table, as both are measured."""
+    tables = np.stack([best.table, begun])
+    found = [measured(objective, one, options, closing, share) for one, share in zip(tables, (0.5, 1.0), strict=True)]
+    charged = [one.own.prior_bits if options.objective == "leakage" else 0.0 for one in found]
+    bits = [[one.own.bits - less, *(pair.bits for pair in one.pairs)] for one, less in zip(found, charged, strict=True)]
+    values = objective.values_of(tables, [Estimate.exact(np.array(column), None) for column in zip(*bits, strict=True)])
+    better = values.best
+    return replace(
+        best,
+        table=tables[better],
+        bits=bits[better][0],
+        returns=float(values.returns[better]),
+        hidden=found[better],
+    )
+
+
+def _candidates(objective: Objective, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
+    """Tables that may be the answer, with their values; without gradients, the last one alone, where time is short."""
+    tables = np.asarray(state.best)[None]
+    with contextlib.suppress(OutOfTime):
+        tables = method.candidates(state)
+        if not (len(tables) == 1 and objective.is_sampled) and objective.cost_seconds * len(tables) < closing.left:
+            # Each by itself, as it was repaired: bits of several tables together round otherwise.
+            objective = replace(objective, clock=closing)
+            return tables, Values.joined([objective.evaluate(table[None]) for table in tables])
+    best = tables[:1] if objective.is_sampled else np.asarray(state.best)[None]
+    known = objective.sums(best, gradient=False)
+    return best, replace(known, score=np.array([state.best_score]), bits=np.array([np.nan]))
 
 
 def _first_order(
@@ -292,13 +302,69 @@ def _first_order(
         price = found.x[:-1]
 
 
-def answer_seconds(objective: Objective, safe: Float[np.ndarray, "T C A"], clock: Clock) -> float:
+# What a table hides.
+
+
+def measured(objective: Objective, table: Table, options: SolveOptions, closing: Clock, share: float = 1.0) -> Bits:
+    """What a table hides, as it was searched or by what fits a share of the time, split among all channels on samples."""
+    space, problem, seed = objective.space, objective.space.problem, options.seed
+    policy, backend, count = space.policy(table), objective.backend, 1 + len(problem.pairs)
+    seconds = share * max(closing.left - _seconds_of_policy(space), CLOSING_SECONDS / 2)
+    if objective.is_sampled:
+        own = sampled_answer(space, table, options, seconds / count)
+    elif backend.kind == "exact" and backend.cost_seconds / GRADIENT_PASSES <= seconds:
+        own = opacity(problem, policy, "exact")
+    else:
+        own = opacity(problem, policy, time_limit=min(seconds, AFTER_SECONDS), seed=seed + 1)
+    pairs = list[PairValue]()
+    for pair, one in zip(problem.pairs, objective.channels.backends[1:], strict=True):
+        if objective.is_sampled:
+            part = seconds / count if pair.belief is None else seconds / count / 2
+            alone = sampled_answer(make_space(problem.only(pair.name), space.memory), table, options, part)
+            drawn = alone.num_sequences if alone.method == "sampled" else options.sequences
+            given = {"sequences": drawn, "seed": seed + 1, "time_limit": part}
+            pairs.append(pair_value(problem, pair, policy, hidden=alone, **given))
+        elif one is not None:
+            pairs.append(pair_value(problem, pair, policy, method="exact"))
+        else:
+            pairs.append(pair_value(problem, pair, policy, seed=seed, time_limit=seconds / (count - 1)))
+    return Bits(own, tuple(pairs))
+
+
+def sampled_answer(space: Space, table: Table, options: SolveOptions, seconds: float) -> Opacity:
+    """The opacity of a table that was searched on samples: exact where that fits the seconds, else a large sample.
+
+    The sample is of sequences that the search has not seen: as many as fit the seconds, at least 64.
+    """
+    chain, sequences, seed = space.chain(table), num_closing_sequences(options), options.seed
+    if counted_seconds(space, chain, seconds) <= min(AFTER_SECONDS, seconds / 2):
+        return opacity(space.problem, space.policy(table), "exact")
+    if space.hidden.each is not None or space.hidden.path is not None:
+        given = {"sequences": sequences, "seed": seed + 1, "time_limit": max(CLOSING_SECONDS, seconds)}
+        return opacity(space.problem, space.policy(table), "sampled", **given)
+    lane = LANE if space.on_device is None else space.on_device.chunk
+    found = in_lanes(
+        lambda count, generator: space.layers.posteriors(table, space.layers.draw(table, count, generator)),
+        sequences, lane, seed, seconds,
+    )  # fmt: skip
+    return opacity_of_posteriors(space.layers.prior(table), found)
+
+
+def num_closing_sequences(options: SolveOptions) -> int:
+    """On how many new sequences an answer is measured if the time suffices."""
+    return _MORE * max(options.sequences, SolveOptions.sequences)
+
+
+# Time for the answer.
+
+
+def answer_seconds(objective: Objective, safe: Table, clock: Clock) -> float:
     """Seconds of a time limit that are kept for the answer, by the time that one return takes now; 0 without a limit."""
     if math.isinf(clock.time_limit):
         return 0.0
     measured = Clock()
     objective.returns_by_start(safe)
-    wanted = _RETURNS_OF_ANSWER * measured.spent + seconds_of_policy(objective.space)
+    wanted = _RETURNS_OF_ANSWER * measured.spent + _seconds_of_policy(objective.space)
     return min(wanted, clock.left / 2)
 
 
@@ -307,32 +373,40 @@ def _closing_clock(status: Status, clock: Clock) -> Clock:
     return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else max(clock.left, CLOSING_SECONDS / 2))
 
 
-def _candidates(objective: Objective, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
-    """Tables that may be the answer, with their values; without gradients, the last one alone, where time is short."""
-    tables = np.asarray(state.best)[None]
-    with contextlib.suppress(OutOfTime):
-        tables = method.candidates(state)
-        if not (len(tables) == 1 and objective.is_sampled) and objective.cost_seconds * len(tables) < closing.left:
-            # Each by itself, as it was repaired: bits of several tables together round otherwise.
-            objective = replace(objective, clock=closing)
-            return tables, Values.joined([objective.evaluate(table[None]) for table in tables])
-    best = tables[:1] if objective.is_sampled else np.asarray(state.best)[None]
-    known = objective.sums(best, gradient=False)
-    return best, replace(known, score=np.array([state.best_score]), bits=np.array([np.nan]))
+def _seconds_of_policy(space: Space) -> float:
+    """The forecast for making a policy of a table, with the rows that are not searched, and for its return."""
+    summed = space.hidden.horizon * space.hidden.paid[0].reward.size
+    return _PER_NUMBER * max(summed, space.shape[0] * space.problem.available.size)
 
 
-def unsearched(objective: Objective, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
-    """The policy to begin from, or that of largest return: not enough, or all that there was time for."""
-    space = objective.space
-    safe = next(iter(_start(objective, options)), safe)
-    hidden = measured(objective, safe, options, closing_seconds(space, _closing_clock(status, clock)))
-    status = Status.NOT_SEARCHED if status is Status.TIME_LIMIT else status
-    return as_solution(objective, safe, hidden, status, options, clock)
+# Whether all constraints are met.
+
+
+def is_feasible(objective: Objective, table: Table, policy: Policy, hidden: Bits, expected_return: float) -> bool:
+    """Whether the answer, a table and its policy, evaluated by itself, is proven to meet every constraint; no tolerance.
+
+    Values within rounding errors of their bounds are decided in exact arithmetic. Bits are those of the closing
+    evaluation: exact, the lower end of a bracket, or the estimate of a sample.
+    """
+    problem = objective.space.problem
+    if objective.others and not all(one.met for one in proven_others(problem, policy)):
+        return False
+    if not all(one.met for one in hidden.pairs):
+        return False
+    if objective.min_opacity is not None and hidden.own.bits < objective.min_opacity:
+        return False
+    if np.any(objective.sums(table[None], gradient=False).slack[:, : objective.num_returns] < 0):
+        return False
+    if objective.threshold is None or objective.is_free:
+        return True
+    if len(objective.starts) > 1:
+        return objective.aim >= objective.threshold + return_rounding(problem)
+    return objective.min_opacity is not None or reaches_threshold(problem, policy, expected_return)
 
 
 def _why_infeasible(objective: Objective, table: np.ndarray, hidden: Bits) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
-    if objective.others or objective.has_pairs:
+    if objective.others or any(one is not None for one in objective.channels.backends[1:]):
         return _missed_constraints(objective, table, hidden)
     if objective.min_opacity is not None:
         return f"no policy was found that hides {objective.min_opacity:g} bits: ask for less, or allow more memory"

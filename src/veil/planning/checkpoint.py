@@ -16,10 +16,8 @@ from ..common.errors import CheckpointError
 from ..common.files import check_ordinary, reason, write_whole
 from ..common.json_text import parse_json
 
-_FORMAT = "veil-checkpoint-1"
+_FORMAT = "veil-checkpoint-2"
 _MARKER = b"veil-checkpoint-"
-
-
 # Temporary files of a process that was killed while it wrote are removed once they are this old: no file takes that long.
 _STALE_SECONDS = 600.0
 

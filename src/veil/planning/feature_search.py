@@ -19,17 +19,16 @@ from ..policy.feature_maps import RowNetwork
 from ..policy.features import FeaturePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from ..problem.terms import hidden_terms, terms_of
-from .answer import as_solution
+from ..problem.terms import hidden_terms
+from .answer import Bits, as_solution, sampled_answer
 from .ascent import INSIDE
 from .backend import Draw, Tables
 from .channels import Asked, make_backend
-from .closing import CLOSING_SECONDS, Bits, sampled_answer
 from .mixing import mixed_until
 from .objective import Channels, Objective, make_objective
 from .options import SolveOptions
 from .parameters import MOST_STEPS, RARE, Parameters, TableParameters, softmax
-from .plan import SHARE
+from .plan import CLOSING_SECONDS, SHARE
 from .policy_class import make_space
 from .safe_tables import safe_table
 from .sampled_ascent import SampledAscent, SampledState
@@ -163,8 +162,7 @@ def _prepared(problem: Problem, options: SolveOptions) -> Objective:
     space = make_space(problem, options.memory)
     asked = Asked(options.objective, "sampled", Draw(options.sequences, options.seed))
     channels = Channels((make_backend(space, asked), *(None for _ in problem.pairs)))
-    terms = terms_of(problem, options.task)
-    return make_objective(space, channels, goal=options.goal, per_start=options.per_start, terms=terms)
+    return make_objective(space, channels, options)
 
 
 def _trained(

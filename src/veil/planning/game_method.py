@@ -36,10 +36,9 @@ from ..problem.return_rounding import return_rounding
 from ..problem.terms import hidden_terms, terms_of
 from ..problem.trivial import trivial_bound
 from ..proof.feasibility import meets_constraints, stated_return
-from .closing import AFTER_SECONDS, CLOSING_SECONDS
 from .methods import METHODS, options_of
 from .options import SolveOptions
-from .plan import SHARE_AFTER
+from .plan import AFTER_SECONDS, CLOSING_SECONDS, SHARE_AFTER
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -51,9 +50,9 @@ _STATUS = {
 _TREE = "all policies that remember the start and every event"
 _PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
-# Bytes of a game for each second of the limit: a larger one leaves no time to play it, to measure its policy and to prove it.
-# Of n pairs it has a share of 1/n²: their policy is larger, and is measured and proven in each.
-_BYTES_A_SECOND = 2**24
+# Seconds of the limit for a game of the full memory: a smaller limit leaves no time to play it, to measure its policy and to
+# prove it (by judgement). Of n pairs it has a share of 1/n²: their policy is larger, and is measured and proven in each.
+_SECONDS_OF_MEMORY = 128
 REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
 
 
@@ -206,29 +205,22 @@ def _worth(problem: Problem, solution: Solution, hide: tuple[str, ...], task: Ta
     return min(one.interval()[0] for one in found) + sum(factor * values[number] for factor, number in task)
 
 
-def _answer(problem: Problem, bounds: Bounds, task: Task, clock: Clock) -> Solution:
-    """The best policy known: measured anew unless its game says what it hides, or encloses it."""
-    game, policy = bounds.best, bounds.policy(problem)
-    if game.views:
-        weights = {one.name: one.weight for one in game.rules}
-        prices = tuple(weights.get(one.name, 0.0) for one in problem.pairs if one.min)
-        found = _solution(problem, bounds, task, policy, _own_opacity(problem, policy, clock), _PAIRS, clock)
-        return replace(found, pair_prices=prices)
-    hidden, words = game.pairs.hidden, _TREE if game.is_whole else _LONG
-    if bounds.is_exact:
+def _hidden(problem: Problem, bounds: Bounds, policy: HistoryPolicy, clock: Clock) -> Opacity:
+    """What the best policy known hides: measured anew unless its game says what that is, or encloses it."""
+    game = bounds.best
+    if bounds.is_exact and not game.views:
         graph = game.graph
         reason = "the game on the whole observation tree" if graph.is_tree else f"the game on {graph.kind}"
-        found = _bracket(game, bounds.lower, bounds.lower, "exact", int(graph.sizes[-1]), reason)
-    elif hidden.path is None and hidden.each is None:
+        return _bracket(game, bounds.lower, bounds.lower, "exact", int(graph.sizes[-1]), reason)
+    if not game.views and game.pairs.hidden.path is None and game.pairs.hidden.each is None:
         reason = "the game by finite memory: the tree does not fit"
-        found = _bracket(game, bounds.lower, bounds.upper, "bracket", 0, reason)
-    else:
-        try:
-            found = _own_opacity(problem, policy, clock)
-        except TooLargeError:
-            reason = "there was no time to measure it"
-            found = _bracket(game, game.task_value, bounds.upper, "bracket", 0, reason)
-    return _solution(problem, bounds, task, policy, found, words, clock)
+        return _bracket(game, bounds.lower, bounds.upper, "bracket", 0, reason)
+    try:
+        return _own_opacity(problem, policy, clock)
+    except TooLargeError:
+        if game.views:
+            raise
+        return _bracket(game, game.task_value, bounds.upper, "bracket", 0, "there was no time to measure it")
 
 
 def _bracket(game: GameResult, lower: float, upper: float, method: str, size: int, reason: str) -> Opacity:
@@ -249,11 +241,11 @@ def _prior_bits(game: GameResult) -> float:
     return agent.table.prior_bits(agent.outcome(game.tables).joint)
 
 
-def _solution(
-    problem: Problem, bounds: Bounds, task: Task, policy: HistoryPolicy, found: Opacity, words: str, clock: Clock
-) -> Solution:
+def _answer(problem: Problem, bounds: Bounds, task: Task, clock: Clock) -> Solution:
+    """The best policy known, with the upper bound of all."""
     result, proving, upper, stopped = bounds.best, bounds.games[0], bounds.upper, bounds.stopped
-    wanted = wanted_return(problem)
+    policy, wanted = bounds.policy(problem), wanted_return(problem)
+    hidden, weights = _hidden(problem, bounds, policy, clock), {one.name: one.weight for one in result.rules}
     if wanted is not None and result.threshold is not None:  # the game was played for a little more return
         upper += max(part.multiplier for part in bounds.games) * max(0.0, result.threshold - wanted)
     # To evaluate a policy on a large graph anew takes longer than the game: under a limit its own evaluation is taken.
@@ -275,8 +267,8 @@ def _solution(
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
     return Solution(
         policy=policy,
-        policy_class=words,
-        opacity=found,
+        policy_class=_PAIRS if result.views else _TREE if result.is_whole else _LONG,
+        opacity=hidden,
         expected_return=stated_return(value, wanted, feasible),
         threshold=wanted,
         feasible=feasible,
@@ -285,6 +277,7 @@ def _solution(
         detail=detail,
         price_bits=proving.multiplier,
         prices=(*(() if wanted is None else (proving.multiplier,)), *proving.prices),
+        pair_prices=tuple(weights.get(one.name, 0.0) for one in problem.pairs if one.min and result.views),
         iterations=result.iterations,
         seconds=clock.spent,
         needs_observations=True,
@@ -333,8 +326,8 @@ def _aimed_return(problem: Problem) -> float | None:
 
 def _game_bytes(clock: Clock, num_pairs: int) -> int:
     """The memory of a game."""
-    wanted = min(DEFAULT_MEMORY, _BYTES_A_SECOND * max(AFTER_SECONDS, clock.left))
-    return int(wanted / num_pairs**2)
+    share = min(1.0, max(AFTER_SECONDS, clock.left) / _SECONDS_OF_MEMORY)
+    return int(share * DEFAULT_MEMORY / num_pairs**2)
 
 
 def _watching(problem: Problem, policy: HistoryPolicy, name: str) -> HistoryPolicy:

@@ -116,8 +116,11 @@ def unsupported(method: str, given: Mapping[str, object]) -> dict[str, str]:
             continue
         if name in ("goal", "objective", "memory"):
             supported = known.memories if name == "memory" else known.goals if name == "goal" else known.objectives
-            if _kind(value) not in supported:
-                found[name] = f"method={method!r} has {_listed(supported)}, found {value!r}{_remedy(value)}"
+            # A file may give a memory as a word such as `states:2`.
+            kind = value if isinstance(value, str) and ":" not in value else "finite"
+            if kind not in supported:
+                remedy = ": use method='game'" if value == "history" else ""
+                found[name] = f"method={method!r} has {_listed(supported)}, found {value!r}{remedy}"
         elif setting.about.methods and name not in known.options:
             found[name] = f"method={method!r} does not have this option, only {_listed(setting.about.methods)}"
     return found
@@ -136,14 +139,5 @@ def check_options(options: SolveOptions) -> SolveOptions:
     return replace(options, time_limit=None) if options.time_limit == math.inf else options
 
 
-def _kind(value: object) -> str:
-    """The kind of a memory, which a file may give as a word such as `states:2`; other options are their own kind."""
-    return value if isinstance(value, str) and ":" not in value else "finite"
-
-
 def _listed(names: tuple[str, ...]) -> str:
     return " and ".join(map(repr, names))
-
-
-def _remedy(value: object) -> str:
-    return ": use method='game'" if value == "history" else ""

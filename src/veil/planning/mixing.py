@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq, linprog, minimize
+from scipy.optimize import brentq, minimize
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.logs import natural_log
+from ..engine.feasibility import safest_weights
 from ..engine.return_range import normalised
 from ..engine.sequences import Posteriors
 from ..policy.lift import mixed_table
@@ -29,7 +30,7 @@ from .iteration import SearchState
 from .objective import Objective
 from .options import SolveOptions
 from .parameters import RARE
-from .policy_class import Space
+from .policy_class import Space, Table
 from .values import GAP_BITS, different
 
 _MOST_CHECKED = 4  # tables with which an answer is compared, itself among them: the time for it is short; by judgement
@@ -77,9 +78,7 @@ def mended(objective: Objective, table: Any, feasible: Any) -> Any:
     return mixed_until(lambda one: worst(one) - margin, table, feasible, Clock(objective.closing_seconds))
 
 
-def contenders(
-    objective: Objective, state: SearchState, last: Float[np.ndarray, "T C A"], safe: Float[np.ndarray, "T C A"]
-) -> Float[np.ndarray, "B T C A"]:
+def contenders(objective: Objective, state: SearchState, last: Table, safe: Table) -> Float[np.ndarray, "B T C A"]:
     """Tables that may be the answer of a search on exact values: the best that was feasible, and the last one, mended with it
     and with the safe one.
 
@@ -124,9 +123,7 @@ def weighed(objective: Objective, tables: Float[np.ndarray, "n T C A"], seed: in
     return Weighed(weights, float(bits[0]), np.where(np.all(slack >= 0, axis=1), alone, -np.inf))
 
 
-def best_mixture(
-    objective: Objective, options: SolveOptions, tables: Sequence[Float[np.ndarray, "T C A"]], clock: Clock
-) -> Float[np.ndarray, "T C A"] | None:
+def best_mixture(objective: Objective, options: SolveOptions, tables: Sequence[Table], clock: Clock) -> Table | None:
     """The best mixture of tables as a table of the class; None where one of them is best, or none meet the bounds together.
 
     With a coin the parts are the tables among which the given ones choose, and as many stay as the coin can choose.
@@ -172,9 +169,7 @@ def mixture_gain(
     return 0.0 if found is None or np.isinf(found.alone[0]) else max(0.0, found.bits - float(found.alone[0]))
 
 
-def apart(
-    space: Space, tables: Sequence[Float[np.ndarray, "T C A"]], safe: Float[np.ndarray, "T C A"]
-) -> list[Float[np.ndarray, "T C A"]]:
+def apart(space: Space, tables: Sequence[Table], safe: Table) -> list[Table]:
     """Starts of a class with a coin whose tables differ: equal ones would have equal gradients, and stay equal.
 
     Each start chooses among its own tables and those of the others, its own first, all as likely.
@@ -195,7 +190,7 @@ def coin_of(space: Space) -> Mixture | None:
 
 def _mixture(
     space: Space, parts: Sequence[Float[np.ndarray, "t c a"]], weights: Float[np.ndarray, " n"] | None = None
-) -> Float[np.ndarray, "T C A"]:
+) -> Table:
     """The table of a mixture of tables, by default an even one: with a coin, that which chooses among them; a coin for more of
     them never chooses the others. Without, the one that takes each action as often.
     """
@@ -207,7 +202,7 @@ def _mixture(
     return mixed_table(space.problem, coin, [*parts, *[parts[-1]] * more], [*weights.tolist(), *[0.0] * more])
 
 
-def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.ndarray, "t c a"]]:
+def parts_of(space: Space, table: Table) -> list[Float[np.ndarray, "t c a"]]:
     """The different tables among which the coin of a policy chooses; the table itself where there is no coin."""
     if coin_of(space) is None:
         return [table]
@@ -228,9 +223,7 @@ def parts_of(space: Space, table: Float[np.ndarray, "T C A"]) -> list[Float[np.n
     return different(found)
 
 
-def occupancy_table(
-    space: Space, tables: Sequence[Float[np.ndarray, "T C A"]], weights: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, "T C A"]:
+def occupancy_table(space: Space, tables: Sequence[Table], weights: Float[np.ndarray, " n"]) -> Table:
     """The table that takes each action in each row as often as the mixture of some tables."""
     shares = weights / weights.sum()
     flows = np.einsum("n,ntca->tca", shares, np.stack([space.visits(table)[..., None] * table for table in tables]))
@@ -271,20 +264,9 @@ def _laws(
 def _best_weights(joint: Float[np.ndarray, "n Y Z"], slack: Float[np.ndarray, "n K"]) -> np.ndarray | None:
     """`max H(Σ w_i P_i)` over weights with `Σ w_i s_i ≥ 0`; None where there are none."""
     count, num_bounds = slack.shape
-    # The safest weights: those whose least slack is largest.
-    rows = np.column_stack([-slack.T, np.ones(num_bounds)])
-    safest = linprog(
-        np.append(np.zeros(count), -1.0),
-        A_ub=rows,
-        b_ub=np.zeros(num_bounds),
-        A_eq=np.append(np.ones(count), 0.0)[None],
-        b_eq=[1.0],
-        bounds=[(0, 1)] * count + [(None, 1.0)],
-    )
-    if not safest.success or safest.x[-1] < 0:
+    safe = safest_weights(slack)[0] if num_bounds else np.full(count, 1 / count)
+    if np.any(safe @ slack < 0):
         return None
-    safe = np.maximum(safest.x[:count], 0)
-    safe /= safe.sum()
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         bits, gradient = entropy_of_rows(np.einsum("n,nyz->yz", np.maximum(weights, 0), joint)[None])

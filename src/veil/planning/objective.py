@@ -18,15 +18,18 @@ from ..common.workers import ALONE, Team
 from ..engine.feasibility import Target, other_targets, quantity_range
 from ..engine.return_range import return_extremes, threshold
 from ..problem.return_rounding import return_rounding
+from ..problem.terms import terms_of
 from .backend import LEAST_SECONDS, Backend, Draw, Estimate, Tables, array_module, evaluated, summed
-from .policy_class import Space
+from .options import SolveOptions
+from .policy_class import Space, Table
 from .values import Values
 
 # A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
 SUMMED_BITS = 2e-12
-_NOTHING = summed(())
+_NOTHING, _PLAIN = summed(()), SolveOptions()
 ESTIMATED, CERTAIN = 1.0, 2.0
-"""Standard errors by which sampled bounds on bits are kept: along the way, and of a table that may be the answer."""
+"""Standard errors by which sampled bounds on bits are kept: along the way, and of a table that may be the answer: one miss in
+six and in fifty."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class Objective:
     clock: Clock = UNLIMITED
     closing_seconds: float = np.inf
     team: Team = ALONE
-    _last: list[tuple[Tables, Draw | None, Values]] = field(default_factory=list, init=False, repr=False)
+    _last: list[tuple[Tables, Values]] = field(default_factory=list, init=False, repr=False)
 
     # How many bounds of which kind, in the order of the slacks: the least, bits of channels, the return, other quantities.
 
@@ -168,20 +171,13 @@ class Objective:
         return bool(self.weight) and not self.has_terms and not self.channels.least
 
     @property
-    def has_pairs(self) -> bool:
-        """Whether the bits of a channel beside the problem's own count."""
-        return any(one is not None for one in self.channels.backends[1:])
-
-    @property
     def most_score(self) -> float:
         """What is maximised is no larger."""
         columns = [one.column for one in self.channels.least] or [0]
-        ends = [one.ends for one in (self.channels.backends[column] for column in columns) if one is not None]
+        hidden = [one for one in (self.channels.backends[column] for column in columns) if one is not None]
         if self.has_terms or not self.weight:
             return np.inf
-        return min(
-            (self.weight * most if self.weight > 0 else self.weight * least for least, most in ends), default=np.inf
-        )
+        return min((max(self.weight * end for end in one.ends) for one in hidden), default=np.inf)
 
     @property
     def units(self) -> Float[np.ndarray, " K"]:
@@ -207,15 +203,12 @@ class Objective:
             return float(self._priced(multiplier)[self.num_bits - 1])
         return float(self._priced(multiplier)[self.num_bits : self.num_first].max(initial=0.0))
 
-    def prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
-        """Those of all bounds of the problem on quantities."""
-        first = [] if self.space.problem.min_return is None else [self.price(multiplier)]
-        return first + self._priced(multiplier)[self.num_first :].tolist()
-
-    def channel_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
-        """Those of the bounds of further channels, in their order."""
-        end = self.num_bits - (self.min_opacity is not None)
-        return self._priced(multiplier)[len(self.channels.least) : end].tolist()
+    def prices(self, multiplier: Float[np.ndarray, " K"]) -> dict[str, Any]:
+        """What an answer tells: the price of the return, those of bounds on quantities, and of bounds on further channels."""
+        price, priced = self.price(multiplier), self._priced(multiplier).tolist()
+        first = [] if self.space.problem.min_return is None else [price]
+        pairs = priced[len(self.channels.least) : self.num_bits - (self.min_opacity is not None)]
+        return {"price_bits": price, "prices": (*first, *priced[self.num_first :]), "pair_prices": tuple(pairs)}
 
     def inward(self) -> "Objective":
         """The objective that maximises the least slack of all bounds on bits, to find a table that keeps them."""
@@ -231,18 +224,17 @@ class Objective:
 
         **Arguments:** `draw`: of the sequences of samples; `errors`: standard errors by which sampled bounds are kept.
         """
-        if len(tables) != 1 or not gradient or self.is_sampled:
-            return self._evaluate(tables, draw, gradient, errors)
-        if not (self._last and self._last[0][1] == draw and np.array_equal(self._last[0][0], tables)):
-            self._last[:] = [(tables.copy(), draw, self._evaluate(tables, draw, gradient, errors))]
-        return self._last[0][2]
-
-    def _evaluate(self, tables: Tables, draw: Draw | None, gradient: bool, errors: float) -> Values:
+        is_kept = len(tables) == 1 and gradient and not self.is_sampled
+        if is_kept and self._last and np.array_equal(self._last[0][0], tables):
+            return self._last[0][1]
         columns = [
             None if one is None else evaluated(one, tables, self.clock, self.team, draw, gradient=gradient)
             for one in self.channels.backends
         ]
-        return self._values(tables, columns, gradient, errors)
+        found = self.values_of(tables, columns, gradient=gradient, errors=errors)
+        if is_kept:
+            self._last[:] = [(tables.copy(), found)]
+        return found
 
     def best_of(self, tables: Sequence[Any]) -> tuple[Any, float]:
         """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
@@ -253,7 +245,7 @@ class Objective:
     def sums(self, tables: Tables, *, gradient: bool = True) -> Values:
         """The same without any bits: slacks of the bounds on quantities alone, and the sum of the terms as the score."""
         none = (None,) * len(self.channels.backends)
-        return replace(self, channels=Channels(none), weight=0.0)._values(tables, none, gradient, 0.0)
+        return replace(self, channels=Channels(none), weight=0.0).values_of(tables, none, gradient=gradient)
 
     def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
         """The slacks alone, without bits where they have no bound."""
@@ -261,14 +253,15 @@ class Objective:
             return self.evaluate(tables).slack
         return self.sums(tables, gradient=False).slack
 
-    def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
+    def returns_by_start(self, table: Table) -> Float[np.ndarray, " K"]:
         """The return of one table from each of the distributions from which it is bounded."""
-        if len(self.starts) == 1:
-            return self.space.sums(table[None], (0,))[0]
-        return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=self.starts)[0]
+        starts = None if len(self.starts) == 1 else self.starts
+        return self.space.sums(np.repeat(table[None], len(self.starts), axis=0), (0,), starts=starts)[0]
 
-    def _values(self, tables: Tables, columns: Sequence[Estimate | None], gradient: bool, errors: float) -> Values:
-        """Score and slacks, both linear in the values of channels and quantities, with their gradients."""
+    def values_of(
+        self, tables: Tables, columns: Sequence[Estimate | None], *, gradient: bool = False, errors: float = 0.0
+    ) -> Values:
+        """Score and slacks, both linear in the values of quantities and in those of channels, which `columns` are."""
         bits: Any = columns  # those that count are there
         sums, num_least = self._sums(tables, gradient), len(self.channels.least)
         rows = [(bits[one.column], one.sign, one.bits) for one in self.channels.wanted]
@@ -336,21 +329,13 @@ def _stacked(tables: Tables, gradients: Sequence[tuple[float, Any]]) -> Any:
     return found
 
 
-def make_objective(
-    space: Space,
-    channels: Channels,
-    *,
-    goal: str = "opaque",
-    per_start: bool = False,
-    min_opacity: float | None = None,
-    terms: tuple[tuple[float, int], ...] = (),
-    team: Team = ALONE,
-) -> Objective:
+def make_objective(space: Space, channels: Channels, options: SolveOptions = _PLAIN, team: Team = ALONE) -> Objective:
     """The objective of a problem for one class of policies.
 
     With `min_opacity` the task is maximised, or the return where there is none, and the bits of the own channel are bounded.
     """
-    problem, hidden = space.problem, space.hidden
+    problem, hidden, min_opacity = space.problem, space.hidden, options.min_opacity
+    terms = terms_of(problem, options.task)
     extremes, rounding = return_extremes(problem), return_rounding(problem)
     spread = extremes.largest - extremes.smallest
     wanted = threshold(problem)
@@ -361,14 +346,14 @@ def make_objective(
     return Objective(
         space=space,
         channels=channels,
-        weight=0.0 if min_opacity is not None else -1.0 if goal == "transparent" else 1.0,
+        weight=0.0 if min_opacity is not None else -1.0 if options.goal == "transparent" else 1.0,
         terms=terms,
         threshold=wanted,
         aim=-np.inf if wanted is None else wanted + rounding,
-        starts=start_points(hidden.start, hidden.state) if per_start else hidden.start[None],
+        starts=start_points(hidden.start, hidden.state) if options.per_start else hidden.start[None],
         unit=spread if spread > rounding else 1.0,
         rounding=rounding,
-        is_free=wanted is not None and not per_start and wanted <= extremes.smallest - rounding,
+        is_free=wanted is not None and not options.per_start and wanted <= extremes.smallest - rounding,
         min_opacity=min_opacity,
         others=tuple(_aimed(one, return_rounding(problem, one.quantity)) for one in other_targets(problem)),
         team=team,

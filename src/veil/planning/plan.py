@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..common.workers import ALONE, Team
+from ..measure.ladder import seconds_of
 from ..problem.problem import Problem
-from ..problem.terms import terms_of, with_task
+from ..problem.terms import with_task
 from .channels import make_channels
 from .device_layout import chosen_layout
 from .methods import check_options
@@ -24,7 +25,11 @@ SHARE = 0.2
 mixture, a table that meets all bounds. By judgement: shares of 0.1 to 0.25, one for each work, ended within
 0.004 bits of it on two floors and two maps."""
 SHARE_AFTER = 0.25
-"""Of a time limit, for what comes after the main work: the proof, and the search that a game is compared with."""
+"""Of a time limit, for what comes after the main work: the proof, and the search that a game is compared with. By judgement."""
+CLOSING_SECONDS = 1.0
+"""Seconds that the answer may take after the search was interrupted, and each check of it in any case. By judgement."""
+AFTER_SECONDS = seconds_of("auto", None)
+"""Seconds in which an answer is measured, and in which it is proven, where no limit leaves less: as `veil.opacity` takes."""
 
 
 @dataclass(frozen=True)
@@ -124,15 +129,9 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
             space = space.on_reachable_rows()
         on_device = replace(space, on_device=chosen_layout(space, own))
         channels = make_channels(on_device, own, own.time_limit, team)
-        objective = make_objective(
-            on_device if any(one.drawn for one in channels.used) else space,  # exact values are found on the host
-            channels,
-            goal=options.goal,
-            per_start=options.per_start,
-            min_opacity=options.min_opacity,
-            terms=terms_of(problem, options.task),
-            team=team,
-        )
+        # Exact values are found on the host.
+        space = on_device if any(one.drawn for one in channels.used) else space
+        objective = make_objective(space, channels, own, team)
         if not last and not _is_worth_it(objective, own):
             continue
         if options.method == "ascent":

@@ -1,6 +1,6 @@
 """What a solver searches: a class of policies as tables over one hidden chain, quick enough for an inner loop."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ..engine.chain import Chain
 from ..engine.compile import build
 from ..engine.hidden import Hidden, keep_observed, observed
 from ..engine.paid import Paid
+from ..engine.return_range import averaged_table, normalised
 from ..engine.string_walk import StringBatch
 from ..policy.lift import lifted_table
 from ..policy.markov import MarkovPolicy, TimedPolicy
@@ -30,6 +31,9 @@ from .layers import Layers
 
 if TYPE_CHECKING:
     from .device_layers import DeviceLayers
+
+Table = Float[np.ndarray, "T C A"]
+"""Of a policy: for each time, or for all, a distribution of actions in each cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +82,11 @@ class Space:
         """Whether searches leave out rows of a table that nothing within the horizon depends on."""
         return self.hidden.kernel.is_sparse and self.problem.return_over != "infinite"
 
-    def chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
+    def chain(self, table: Table) -> Chain:
         """The hidden chain under a table, which is not checked."""
         return Chain(self.hidden, table, stationary=self.stationary)
 
-    def visits(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C"]:
+    def visits(self, table: Table) -> Float[np.ndarray, "T C"]:
         """How often a run is expected in each row of a table."""
         found = np.zeros(self.shape[:2])
         for time, occupied in enumerate(self.chain(table).occupancies[: self.hidden.horizon]):
@@ -140,14 +144,14 @@ class Space:
                 gradients[place] = found
         return values, gradients
 
-    def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
+    def softmax(self, theta: Table) -> Table:
         """`π ∝ exp θ` over the available actions; -inf gives an exact zero. Nothing is checked."""
         open_theta = np.where(self.available, theta, -np.inf)
         weights = np.exp(open_theta - open_theta.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         return weights
 
-    def policy(self, table: Float[np.ndarray, "T C A"]) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
+    def policy(self, table: Table) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
         """The policy of a table; raises `InputError` where a row is not a distribution."""
         if self.rows is not None:
             whole = np.tile(uniform_table(self.problem), (len(table), 1, 1))
@@ -158,7 +162,7 @@ class Space:
             return MemoryPolicy(self.memory, rows)
         return MarkovPolicy(rows) if self.stationary else TimedPolicy(rows)
 
-    def table_of(self, policy: Policy) -> Float[np.ndarray, "T C A"]:
+    def table_of(self, policy: Policy) -> Table:
         """The table with which this class plays like a policy of the same class or a smaller one.
 
         **Raises:** `InputError` where the policy does not fit the problem or this class cannot play like it.
@@ -176,6 +180,27 @@ class Space:
         if self.stationary:
             raise InputError("policy", [f"it depends on the time, and {self.describe} do not: use memory='timed'"])
         return table
+
+    def table_of_flows(self, played: Problem, flows: Iterable[tuple[Any, Float[np.ndarray, "n A"]]]) -> Table:
+        """The table whose policy takes each action as often as flows in the problem of an agent that sees its state do.
+
+        **Arguments:** `played`: that problem; `flows`: at each time some of its hidden states, and the flows of their actions.
+        """
+        given, problem, hidden = self.problem, self.problem.informed, build(played)
+        by_cell, even = np.zeros((problem.horizon, hidden.num_cells, problem.num_actions)), uniform_table(problem)
+        for found, (states, flow) in zip(by_cell, flows, strict=False):
+            np.add.at(found, hidden.cell[states], flow)
+        restricted = self.rows is not None and given.agent.sees_state
+        if restricted:  # the rows that are searched alone: a hundredth of all, perhaps
+            by_cell, even = by_cell[:, self.rows], even[self.rows]
+        stationary = normalised(by_cell.sum(axis=0), even)
+        timed = np.stack([normalised(one, stationary) for one in by_cell])
+        if restricted:
+            return stationary[None] if self.stationary else timed
+        if self.stationary:
+            table = stationary if given.agent.sees_state else averaged_table(given, timed).mean(axis=0)
+            return self.table_of(MarkovPolicy(table))
+        return self.table_of(TimedPolicy(averaged_table(given, timed)))
 
 
 def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
@@ -212,7 +237,7 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
     )
 
 
-def any_table(space: Space) -> Float[np.ndarray, "T C A"]:
+def any_table(space: Space) -> Table:
     """A table with no symmetry: under the uniform one histories may tell the same, which they do under no other."""
     weights = space.available * np.random.default_rng(0).uniform(1, 2, space.shape)
     return weights / weights.sum(axis=-1, keepdims=True)

@@ -28,7 +28,7 @@ from .objective import Objective
 from .options import Optimizer, SolveOptions
 from .parameters import NOISE, logits
 from .plan import SHARE
-from .soft_starts import soft_starts
+from .starts import soft_starts
 from .values import Values
 
 # The steps where none are given. η of the plain step grows with the rows of the policy's table, among which the gradient is

@@ -31,12 +31,11 @@ from ..policy.tables import uniform_table
 from ..problem.problem import Problem
 from .channels import MANY_STATES
 from .first_order import DECAYS, Moments, first_order_step
-from .game_starts import table_of_flows
 from .layers import time_average
 from .objective import Objective
 from .parameters import MOST_STEPS, TableParameters
 from .plan import SHARE
-from .policy_class import Space, make_space
+from .policy_class import Space, Table, make_space
 from .schedule import Schedule
 from .values import unlike
 
@@ -47,7 +46,7 @@ _HALVINGS = np.exp2(-np.arange(11.0))  # of steps to a thousandth, and of how fa
 _EPS = float(np.finfo(float).eps)
 
 
-def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarray, "T C A"]:
+def greedy_table(problem: Problem, *, smallest: bool = False) -> Table:
     """A deterministic time-dependent policy whose return is the largest (or smallest) that there is.
 
     One row for each cell of the problem and each decision; of equally good actions the first is taken.
@@ -193,9 +192,7 @@ def _first_best(values: Float[np.ndarray, "1 C A"]) -> Float[np.ndarray, "1 C A"
     return np.eye(values.shape[-1])[np.argmax(values, axis=-1)]
 
 
-def _sharp_tables(
-    problem: Problem, timed: Float[np.ndarray, "T C A"] | None, sign: float
-) -> Iterator[Float[np.ndarray, "C A"]]:
+def _sharp_tables(problem: Problem, timed: Table | None, sign: float) -> Iterator[Float[np.ndarray, "C A"]]:
     """Stationary tables, most of them deterministic, each the best in some respect; `timed`: the best time-dependent one."""
     if timed is not None:
         yield timed[0]
@@ -212,7 +209,7 @@ def _sharp_tables(
         yield one_hot(problem, known_actions(problem, 1, sign))[0]
 
 
-def _spread_tables(space: Space, timed: Float[np.ndarray, "T C A"] | None) -> list[Float[np.ndarray, "C A"]]:
+def _spread_tables(space: Space, timed: Table | None) -> list[Float[np.ndarray, "C A"]]:
     """Stationary tables that leave much open: the time-average of the best time-dependent one, uniform, random."""
     problem = space.problem
     if problem.return_over == "infinite" and not is_blind(problem):
@@ -222,7 +219,7 @@ def _spread_tables(space: Space, timed: Float[np.ndarray, "T C A"] | None) -> li
     return spread if timed is None else [time_average(space.hidden, timed), *spread]
 
 
-def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
+def richest_table(space: Space, clock: Clock = UNLIMITED) -> Table:
     """The table of largest return known for the class: by backward induction if it is time-dependent, else by a search.
 
     The search ends at its share of the time, and over many states well inside the threshold.
@@ -237,7 +234,7 @@ def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "
     return space.table_of(MarkovPolicy(best_stationary_return(problem, enough=enough, clock=part)[1]))
 
 
-def safe_table(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.ndarray, "T C A"]]:
+def safe_table(objective: Objective, clock: Clock) -> tuple[Objective, Table]:
     """An objective, and a table of its class to begin from and to move back to.
 
     It is the table of largest return, or with other constraints the one whose worst slack is largest, as far as it is found in
@@ -255,9 +252,7 @@ def safe_table(objective: Objective, clock: Clock) -> tuple[Objective, Float[np.
     return replace(objective, aim=reached) if within else objective, safe
 
 
-def _feasible_table(
-    objective: Objective, richest: Float[np.ndarray, "T C A"], clock: Clock
-) -> Float[np.ndarray, "T C A"]:
+def _feasible_table(objective: Objective, richest: Table, clock: Clock) -> Table:
     """The table of the class with the largest worst slack that is found; `richest`, that of largest return, is a start.
 
     The policy whose worst slack is largest is known over all policies that know the hidden state (`engine.feasibility`). Its
@@ -289,9 +284,9 @@ def _feasible_table(
     return best
 
 
-def _projected(space: Space, mixture: Mixture) -> Float[np.ndarray, "T C A"]:
+def _projected(space: Space, mixture: Mixture) -> Table:
     """The policy of a mixture with its probabilities averaged over what the class does not tell apart."""
     problem = space.problem.informed
     if not problem.horizon:
         return space.softmax(np.zeros(space.shape))
-    return table_of_flows(space, problem.with_clock(), ((slice(None), flow) for flow in mixture.flows[:-1]))
+    return space.table_of_flows(problem.with_clock(), ((slice(None), flow) for flow in mixture.flows[:-1]))

@@ -1,6 +1,5 @@
 """One search from beginning to end: from scratch or a checkpoint, smaller classes first, within its limits, to a `Solution`."""
 
-import contextlib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,29 +14,27 @@ from ..common.errors import CheckpointError
 from ..common.settings import settings
 from ..common.workers import Team, team_of
 from ..engine.feasibility import check_constraints
-from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import answer_seconds, best_candidate, in_class, make_answer, unsearched
+from .answer import answer_seconds, best_candidate, in_class, make_answer, num_closing_sequences, unsearched
 from .checkpoint import Checkpoint, read_checkpoint
-from .closing import CLOSING_SECONDS, num_closing_sequences
 from .device_layout import memory_errors
-from .game_starts import play_games
 from .iteration import Iteration, S, SavedState, SearchState
 from .methods import METHODS
 from .objective import Objective
 from .options import SolveOptions
-from .plan import SHARE, Plan, class_seconds, planned
-from .policy_class import Space, make_space, memory_words
+from .plan import CLOSING_SECONDS, SHARE, Plan, class_seconds, planned
+from .policy_class import Space, Table, make_space, memory_words
 from .primal_dual import describe_optimizer
 from .safe_tables import safe_table
 from .solution import Solution, Status
+from .starts import play_games
 
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
 
 T = TypeVar("T")
 
-Start = Callable[[Objective, Float[np.ndarray, "T C A"], SolveOptions], Iteration[S]]
+Start = Callable[[Objective, Table, SolveOptions], Iteration[S]]
 """How a method begins: with the objective, the table of largest return, and the options."""
 
 
@@ -60,16 +57,14 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
 
 def _search_classes(problem: Problem, space: Space, options: SolveOptions, make: Start[Any], clock: Clock) -> Solution:
     """See `search`: the plan, the search that follows it, and whether it would come to the same answer again."""
-    records = _Records(options, space)
-    before, arrays = records.read(clock)
+    records = _Records(options, space, clock)
     if records.plan is not None:  # a search that is taken up follows the plan that it began with
         options = replace(options, time_limit=records.plan.time_limit)
     team = options.workers
     assert isinstance(team, Team)
     plan, objectives = planned(problem, options, team)
     records.check(plan)
-    records.classes = tuple(one.space.memory for one in objectives)
-    found = in_class(space, _searched(options, make, clock, objectives, before, arrays, records))
+    found = in_class(space, _searched(options, make, clock, objectives, records))
     decided = clock.was_late or found.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.NOT_SEARCHED)
     fewer = options.time_limit is not None and found.opacity.method == "sampled"
     fewer = fewer and found.opacity.num_sequences < num_closing_sequences(options)
@@ -77,22 +72,17 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
 
 
 def _searched(
-    options: SolveOptions,
-    make: Start[Any],
-    clock: Clock,
-    objectives: list[Objective],
-    before: "_Before",
-    arrays: dict[str, np.ndarray] | None,
-    records: "_Records",
+    options: SolveOptions, make: Start[Any], clock: Clock, objectives: list[Objective], records: "_Records"
 ) -> Solution:
     """The answer of the classes one after the other, from where a checkpoint left off."""
     problem, played = objectives[-1].space.problem, False
     if problem.horizon == 0 and problem.return_over != "infinite":  # there is nothing to decide
         return unsearched(*safe_table(objectives[-1], clock), options, clock, Status.CONVERGED)
-    for number in range(before.number, len(objectives)):
-        last, before = number == len(objectives) - 1, replace(before, number=number)
+    for number in range(records.before.number, len(objectives)):
+        last, space, before = number == len(objectives) - 1, objectives[number].space, records.before
+        given = space.policy(before.start) if before.start.size else options.start
         seconds = class_seconds(options, last=last)
-        part = replace(options, memory=records.classes[number], start=records.start(before), time_limit=seconds)
+        part = replace(options, memory=space.memory, start=given, time_limit=seconds)
         own = clock if last else _part_of(clock)
         objective, safe = safe_table(objectives[number], own)
         if options.method == "ascent" and objective.is_sampled and not played:
@@ -101,23 +91,27 @@ def _searched(
         if own.left > 0 and _is_hopeless(objective, safe):
             if last:
                 return unsearched(objective, safe, part, clock, Status.INFEASIBLE)
+            records.before = replace(before, number=number + 1)
             continue
         reserved = answer_seconds(objective, safe, clock)
         ending = own.earlier(reserved) if last else own
         limited = replace(objective, clock=ending, closing_seconds=max(reserved / 3, SHARE * CLOSING_SECONDS))
-        method, state, status = run(make, limited, safe, part, partial(records.write, before), arrays)
-        arrays = None
+        method, state, status = run(make, limited, safe, part, records.write, records.arrays)
         if last or status is Status.INTERRUPTED or clock.left <= reserved:
             if method is None or state is None:
                 return unsearched(objective, safe, part, clock, status)
             return make_answer(objective, method, state, status, part, clock, before.past, safe)
+        rows = np.zeros((0, 6))
         if method is not None and state is not None:
             closing = own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
-            table, bits, returns = best_candidate(objective, method, state, part, closing)
-            begun = state.history[state.history[:, 0] == 0]
-            begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
-            row = np.array([0.0, bits, returns, objective.price(state.best_multiplier), 0.0, clock.spent])
-            before = records.followed(before, objective.space.policy(table), np.vstack([begun, row]))
+            best = best_candidate(objective, method, state, part, closing)
+            rows = state.history[state.history[:, 0] == 0]
+            rows[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
+            price = objective.price(state.best_multiplier)
+            rows = np.vstack([rows, [0.0, best.bits, best.returns, price, 0.0, clock.spent]])
+            given = space.policy(best.table)
+        start = before.start if given is None else objectives[number + 1].space.table_of(given)
+        records.before, records.arrays = _Before(number + 1, start, np.vstack([before.past, rows])), None
     raise AssertionError("the last class returns")
 
 
@@ -130,46 +124,34 @@ def _part_of(clock: Clock) -> Clock:
 
 @dataclass(frozen=True, eq=False)
 class _Before(SavedState):
-    """What the search of a class begins with: its number, the table of a smaller class, -1 for none, and rows of history."""
+    """What the search of a class begins with: its number, the answer of the class before, if any, and rows of history."""
 
     number: int
-    start_of: int
-    start: Float[np.ndarray, "T C A"]
+    start: Table
     past: Float[np.ndarray, "k 6"]
 
 
 class _Records:
-    """The checkpoint of a search: the state of the class that is searched, and what that search began with."""
+    """The checkpoint of a search: the state of the class that is searched, and what that search began with.
 
-    def __init__(self, options: SolveOptions, space: Space):
+    **Attributes:** `plan`, `before` and the `arrays` of the state: those of the checkpoint to resume from; without one there is
+    no plan and no state, and the smallest class comes first.
+    """
+
+    def __init__(self, options: SolveOptions, space: Space, clock: Clock):
         path = options.checkpoint or options.resume
-        self._options, self._space = options, space
-        self.classes: tuple[Any, ...] = ()  # the memories of those that are searched
-        self._identity = _identity(options, space) if path is not None else {}
-        self._file = None if path is None else Checkpoint(path, self._identity, options.checkpoint_every)
+        identity = _identity(options, space) if path is not None else {}
+        self._options = options
+        self._file = None if path is None else Checkpoint(path, identity, options.checkpoint_every)
         self.plan: Plan | None = None
-
-    def read(self, clock: Clock) -> tuple[_Before, dict[str, np.ndarray] | None]:
-        """Where to begin: at the smallest class, or with the arrays of the state in the checkpoint to resume from."""
-        if self._options.resume is None:
-            return _Before(0, -1, np.zeros((0, 0, 0)), np.zeros((0, 6))), None
-        arrays, spent, kept = read_checkpoint(self._options.resume, self._identity)
-        self.plan = None if kept is None else Plan.of(kept)
-        clock.resume_after(spent)
-        about = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CLASS)}
-        about = {name[len(_CLASS) :]: array for name, array in about.items()}
-        return _restored(partial(_Before.of, about), self._options), arrays
-
-    def start(self, before: _Before) -> Policy | None:
-        """The policy that a class begins with beside its own starts."""
-        if before.start_of < 0:
-            return self._options.start
-        return make_space(self._space.problem, self.classes[before.start_of]).policy(before.start)
-
-    def followed(self, before: _Before, answer: Policy, rows: np.ndarray) -> _Before:
-        """What the next class begins with: the answer of this one, and its rows of history."""
-        table = make_space(self._space.problem, self.classes[before.number]).table_of(answer)
-        return _Before(before.number, before.number, table, np.vstack([before.past, rows]))
+        self.before, self.arrays = _Before(0, np.zeros((0, 0, 0)), np.zeros((0, 6))), None
+        if options.resume is not None:
+            self.arrays, spent, kept = read_checkpoint(options.resume, identity)
+            self.plan = None if kept is None else Plan.of(kept)
+            clock.resume_after(spent)
+            names = [name for name in self.arrays if name.startswith(_CLASS)]
+            about = {name.removeprefix(_CLASS): self.arrays.pop(name) for name in names}
+            self.before = _restored(partial(_Before.of, about), options)
 
     def check(self, plan: Plan) -> None:
         """Keep the plan in the checkpoints that follow; raise `CheckpointError` if the one that was read has another."""
@@ -181,10 +163,10 @@ class _Records:
         if self._file is not None:
             self._file.plan = plan.document()
 
-    def write(self, before: _Before, state: SearchState, seconds: float, *, due: bool = False) -> None:
+    def write(self, state: SearchState, seconds: float, *, due: bool = False) -> None:
         """Write a state of a class; with `due`, only where the last file is old enough."""
         if self._file is not None and (not due or self._file.is_due):
-            about = {_CLASS + name: array for name, array in before.arrays().items()}
+            about = {_CLASS + name: array for name, array in self.before.arrays().items()}
             self._file.write(state.arrays() | about, seconds)
 
 
@@ -198,19 +180,20 @@ def _identity(options: SolveOptions, space: Space) -> dict[str, object]:
     """What the result depends on: the same identity, the same result."""
     own, known = METHODS.get(options.method).options, settings(SolveOptions)
     used = [name for name, one in known.items() if one.about.in_identity and (name in own or not one.about.methods)]
-    found = {name: getattr(options, name) for name in used}
-    start = None if options.start is None else hashlib.sha256(space.table_of(options.start).tobytes()).hexdigest()
-    given = options.features
-    features = (
-        given if given is None or isinstance(given, str) else hashlib.sha256(np.asarray(given).tobytes()).hexdigest()
-    )
-    words = {
+    start = None if options.start is None else space.table_of(options.start)
+    words: dict[str, object] = {
         "memory": memory_words(space.memory),
-        "start": start,
-        "features": features,
+        "start": _hash(start),
+        "features": _hash(options.features),
         "optimizer": describe_optimizer(options.optimizer),
     }
-    return {"problem": fingerprint(space.problem)} | found | {name: words[name] for name in words if name in found}
+    found = {name: words.get(name, getattr(options, name)) for name in used}
+    return {"problem": fingerprint(space.problem)} | found
+
+
+def _hash(given: Any) -> str | None:
+    """The hash of an array; a text, or None, as it is."""
+    return given if given is None or isinstance(given, str) else hashlib.sha256(np.asarray(given).tobytes()).hexdigest()
 
 
 def _most_hidden(
@@ -225,29 +208,19 @@ def _most_hidden(
     free = replace(objective.inward(), clock=objective.clock.silent())
     uniform = objective.space.softmax(np.zeros(objective.space.shape))
     if objective.is_sampled:
-        free = replace(free, clock=free.clock.share(SHARE))
-        with contextlib.suppress(OutOfTime):  # the search that comes after can do without
-            return np.stack([uniform, _first_kept(objective, make(free, safe, options)).best])
-        return uniform[None]
-    method = make(free, safe, options)
-    return np.stack([uniform, *method.candidates(_first_kept(objective, method))])
+        free = replace(free, clock=_part_of(free.clock))
 
+    def keeps_all(table: np.ndarray) -> bool:
+        return bool(np.all(objective.slacks(table[None]) >= 0))
 
-def _first_kept(objective: Objective, method: Iteration[S]) -> S:
-    """The first state whose best table meets all bounds of an objective, or the last one."""
-    state, seen = method.begin(), None
-    while not method.is_done(state) and objective.clock.allows(state.iteration):
-        if state.best is not seen:
-            seen = state.best
-            if np.all(objective.slacks(seen[None]) >= 0):
-                break
-        try:
-            state = method.advance(state)
-        except OutOfTime:
-            if objective.is_sampled:
-                break
-            raise
-    return state
+    method, state, status = run(make, free, safe, options, is_enough=keeps_all)
+    if status is Status.INTERRUPTED:
+        raise OutOfTime(Stop.INTERRUPTED)
+    if objective.is_sampled:  # the search that comes after can do without
+        return uniform[None] if state is None else np.stack([uniform, state.best])
+    if method is None or status is Status.TIME_LIMIT:
+        raise OutOfTime(Stop.TIME_LIMIT)
+    return np.stack([uniform, *method.candidates(state)])
 
 
 def run(
@@ -257,8 +230,10 @@ def run(
     options: SolveOptions,
     write: Callable[..., None] = lambda *_, **__: None,
     arrays: dict[str, np.ndarray] | None = None,
+    *,
+    is_enough: Callable[[Any], bool] = lambda _: False,
 ) -> tuple[Iteration[Any] | None, Any, Status]:
-    """States one after the other, until the method ends, a limit is met or somebody interrupts.
+    """States one after the other, until the method ends, a limit is met, the best table is enough or somebody interrupts.
 
     The first is that of the arrays of a checkpoint, where there are any. Method and state are None where
     the time did not suffice for them.
@@ -271,10 +246,12 @@ def run(
                 state = _restored(partial(method.unpack, arrays), options)
             else:
                 state = method.begin(_most_hidden(objective, safe, options, make))
-            seconds = 0.0  # of the last iteration: another one is begun where it fits
+            seconds, seen = 0.0, None  # of the last iteration: another one is begun where it fits
             while not method.is_done(state):
                 if not clock.allows(state.iteration):
                     status = Status.ITERATION_LIMIT
+                    break
+                if state.best is not seen and is_enough(seen := state.best):
                     break
                 clock.check(ahead=seconds)
                 begun = clock.spent

@@ -29,8 +29,6 @@ from ..proof.statement import CONFIDENCE
 if TYPE_CHECKING:
     from .plan import Plan
 
-UNPROVEN = 0.5 * 10**-DIGITS
-"""Bits below which a lower bound says nothing: it is told as 0."""
 TOLD_BITS = 0.02
 """Differences worth telling: answers within it of the best count as good in the benchmarks. By judgement."""
 _FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun: the fewest that rounds of starts take
@@ -205,16 +203,14 @@ class Solution(Value):
         elif self.has_hardly_begun:
             last = self.history.opacity_bits[-1] if len(self.history) else 0.0
             ahead = self.goal == "opaque" and self.objective == "entropy" and last > self.opacity.bits + _DOUBTED_BITS
-            words = (
-                f", the last with a policy of about {last:.2g} bits that misses a constraint or was not measured yet"
-            )
-            count = f"{self.iterations} iteration{'s' * (self.iterations != 1)}"
-            words = f"The search made only {count}{words if ahead else ''}"
+            words = f"The search made only {self.iterations} iteration{'s' * (self.iterations != 1)}"
+            if ahead:
+                words += f", the last with a policy of about {last:.2g} bits that misses a constraint or was not measured yet"
             words += ", so that the answer may be far from the best"
             found.append(f"{words}: raise time_limit, shorten the horizon, or start from a known policy.")
         prior = self.opacity.prior_bits
         if self.goal == "opaque" and self.hide == OWN and prior < TOLD_BITS:
-            amount = "" if prior < UNPROVEN else f" but for {prior:.2g} bits"
+            amount = f" but for {prior:.2g} bits" if round(prior, DIGITS) else ""
             words = f"Nothing to hide: under this policy the secret is certain{amount} before anything is observed"
             found.append(
                 f"{words}. If other policies can make it uncertain, start from one of them or relax a constraint."
@@ -238,9 +234,7 @@ class Solution(Value):
     @property
     def has_hardly_begun(self) -> bool:
         """Whether the search was stopped so early that neither its answer nor its multipliers say anything about an optimum."""
-        few = (
-            1 if self.method == "game" else _FEW_ITERATIONS
-        )  # an iteration of a game is a best response to the observer
+        few = 1 if self.method == "game" else _FEW_ITERATIONS  # one of a game is a best response to the observer
         stopped = self.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and self.iterations < few
         return self.status is Status.NOT_SEARCHED or stopped
 
@@ -299,7 +293,7 @@ class Solution(Value):
             problem = self.problem
             trivial = proof.trivial if problem is None else trivial_bound(problem, proof.upper, proof.hide)
             low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
-            own = f"this policy at least {low} bits, " if proof.lower >= UNPROVEN else ""
+            own = f"this policy at least {low} bits, " if round(proof.lower, DIGITS) > 0 else ""
             what = "" if proof.hide == (OWN,) else f" in the least of {' and '.join(proof.hide)}"
             facts.append(("proven", f"{own}any policy at most {high} bits{what}{in_parentheses(trivial)}"))
             if proof.likely_lower > proof.lower:

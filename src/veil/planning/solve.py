@@ -18,11 +18,10 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
 from ..problem.terms import hidden_terms, terms_of, with_task
 from ..proof.certify import prove
-from ..proof.feasibility import proven_others, reaches_threshold
-from .closing import AFTER_SECONDS, CLOSING_SECONDS
+from ..proof.feasibility import meets_constraints, proven_others
 from .methods import METHODS, check_options
 from .options import SolveOptions
-from .plan import Plan, search_seconds
+from .plan import AFTER_SECONDS, CLOSING_SECONDS, Plan, search_seconds
 from .solution import Solution, Status
 
 
@@ -62,9 +61,8 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     with team_of(options.workers) as team:
         part = replace(options, time_limit=seconds, workers=team)
         solution = method.solve(asked, part)
-    told = solution.plan or Plan("ascent" if options.method == "auto" else options.method, seconds, ())
     left = None if limit is None or seconds is None else max(clock.left - (limit - seconds), CLOSING_SECONDS)
-    solution = _completed(problem, asked, replace(solution, problem=problem, plan=told), options, left)
+    solution = _completed(problem, asked, solution, options, left)
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     return _with_proof(problem, solution, options, min(_proof_seconds(solution, options), clock.left))
@@ -100,13 +98,15 @@ def _completed(
     if solution.threshold is not None:
         values.insert(0, ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price))
     more: dict[str, Any] = {"price_bits": price, "prices": prices, "pair_prices": pair_prices, "pairs": pairs}
+    if solution.plan is None:
+        more["plan"] = Plan("ascent" if options.method == "auto" else options.method, search_seconds(options), ())
     if options.task is not None:
         hidden = {one.name: one.bits for one in pairs} | {OWN: solution.opacity.bits}
         more |= {"task": options.task, "task_value": _task_value(asked, solution.policy, hidden, options.task)}
     if missed and solution.feasible:
         detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"
         more |= {"feasible": False, "status": Status.INFEASIBLE, "detail": detail}
-    return replace(solution, constraints=tuple(values), hide=options.hide, **more)
+    return replace(solution, problem=problem, constraints=tuple(values), hide=options.hide, **more)
 
 
 def _priced(problem: Problem, values: tuple[PairValue, ...], prices: tuple[float, ...]) -> tuple[PairValue, ...]:
@@ -167,15 +167,14 @@ def given_solution(problem: Problem, policy: Policy, *, seed: int = 0, time_limi
     earned, values = expected_return(problem, policy), constraint_values(problem, policy)
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
     hidden = opacity(problem, policy, seed=seed, time_limit=first)
-    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=clock.rest)
-    others = values[wanted is not None :]
+    pairs = pair_values(problem, policy, seed=seed, time_limit=clock.rest)
     return Solution(
         policy=policy,
         policy_class=policy.describe(),
         opacity=hidden,
         expected_return=earned,
-        threshold=wanted,
-        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in (*others, *pairs)),
+        threshold=threshold(problem),
+        feasible=meets_constraints(problem, policy, earned) and all(one.met for one in pairs),
         status=Status.GIVEN,
         method="none",
         price_bits=math.nan,

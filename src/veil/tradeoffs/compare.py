@@ -12,7 +12,7 @@ from ..common.settings import checked, takes
 from ..common.text import in_parentheses
 from ..common.values import Value
 from ..measure.result import Opacity
-from ..planning.closing import AFTER_SECONDS
+from ..planning.plan import AFTER_SECONDS
 from ..planning.solution import TOLD_BITS, Solution, Status
 from ..planning.solve import solve
 from ..policy.memories import Memory, StateMemory

@@ -147,7 +147,7 @@ def _largest(
     """The largest sum of terms found in a class under all constraints, with its policy; None where none is feasible in time."""
     space = make_space(problem, like.memory)
     none = Channels((None,) * (1 + len(problem.pairs)))
-    objective = replace(make_objective(space, none, terms=terms), weight=0.0, clock=clock.share(_SHARE).silent())
+    objective = replace(make_objective(space, none), weight=0.0, terms=terms, clock=clock.share(_SHARE).silent())
     options = SolveOptions(starts=_STARTS, iterations=_ITERATIONS)
     with contextlib.suppress(OutOfTime):
         method, state, _ = run(make_ascent, *safe_table(objective, objective.clock), options)
