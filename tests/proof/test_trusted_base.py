@@ -17,8 +17,8 @@ from veil.proof.record import read_record
 BASE = "veil.proof.checking"
 FILES = ("veil.proof.verify_files", "veil.proof.certificate_file")  # what `veil verify FOLDER` reaches
 MOST_BRANCHES = 20
-MOST_LINES = 3495
-MOST_LINES_WITH_FILES = 4291
+MOST_LINES = 3556
+MOST_LINES_WITH_FILES = 4352
 
 
 def lines(modules: set[str]) -> int:
