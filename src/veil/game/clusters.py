@@ -59,9 +59,9 @@ def opacity_lower_bound(
     """A lower bound on the opacity of a policy on a graph, against an observer who remembers everything.
 
     Histories in the same node are merged by their beliefs, so that at most `most` remain in a layer, or fewer where so many
-    would not fit the memory one step later; each merging is charged what it loses about the hidden state. Histories rarer than `prune_below` are left out: what they
-    hide is not counted.
-    `clock` is checked before each step, with a forecast of its time.
+    would not fit the memory one step later; each merging is charged what it loses about the hidden state. Histories rarer
+    than `prune_below` are left out: what they hide is not counted. `clock` is checked before each step, with a forecast of
+    its time.
 
     Cost: `T · most · E` beliefs. **Raises:** `TooLargeError`, `OutOfTime`.
     """
