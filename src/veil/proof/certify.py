@@ -147,13 +147,15 @@ def prove(
             # Bounds for agents who are told more hold for those who see less.
             best = best_observers(problem.informed, asked, reports, game, delay=0 if proving.heard else 1)
         finished = finished and not best.interrupted
-        found = [best.bound, *([] if best.delayed is None else [best.delayed.bound])]
-        most = CheckedProblem(record, hidden[:1]).most_bits if len(best.bound.rules) == 1 and not terms else np.inf
-        uppers = tuple(replace(one, upper=min(most, one.upper + SLACK * max(1.0, abs(one.upper)))) for one in found)
+        several = len(best.bounds[0].rules) > 1
+        most = np.inf if several or terms else CheckedProblem(record, hidden[:1]).most_bits
+        uppers = tuple(
+            replace(one, upper=min(most, one.upper + SLACK * max(1.0, abs(one.upper)))) for one in best.bounds
+        )
         known = best.known
         if known is not None and claim.feasible and all(one.met for one in channels):
             known = max(known, claim.lower)
-        words = bound_words(record, goal, several=len(best.bound.rules) > 1)
+        words = bound_words(record, goal, several=several)
         claim = replace(claim, bounds=uppers, best_known=known, bound_class=words)
     elif beliefs is not None:
         found = belief_bound(CheckedProblem(record), beliefs, bounds)
