@@ -8,6 +8,8 @@ hides from the observer at most what it loses about the hidden state at each ste
 since given (C_{t+1}, X_{t+1}) neither the secret nor any later event depends on how that node was reached.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,10 +69,9 @@ def opacity_lower_bound(
     """
     histories, messages, lost, largest = _Histories(pairs, clock, memory_bytes), first_messages(pairs), 0.0, 0
     for time, table in enumerate(tables):
-        count = histories.extend(messages, table, time)
-        with histories.pace.step(count):
-            fitting = int(num_rows(messages) * memory_bytes / (2 * _BYTES_A_CHILD * max(1, count)))
-            messages, charge = _merged(pairs, time + 1, histories.children(), max(1, min(most, fitting)), prune_below)
+        with histories.children(messages, table, time) as children:
+            fitting = int(num_rows(messages) * memory_bytes / (2 * _BYTES_A_CHILD * max(1, len(children[0]))))
+            messages, charge = _merged(pairs, time + 1, children, max(1, min(most, fitting)), prune_below)
         lost, largest = lost + charge, max(largest, num_rows(messages))
     values = np.zeros((len(pairs.layers[-1]), pairs.hidden.num_values))
     values[np.arange(len(values)), pairs.layers[-1].z] = 1.0
@@ -113,28 +114,26 @@ class _Histories:
 
     def __init__(self, pairs: Pairs, clock: Clock, memory_bytes: int):
         self._pairs, self._moves, self._memory_bytes = pairs, Moves.of(pairs.hidden), memory_bytes
-        self.pace = Pace(clock, _SECONDS_A_CHILD)
+        self._pace = Pace(clock, _SECONDS_A_CHILD)
 
-    def extend(self, messages: sp.csr_array, table: Float[np.ndarray, "A n"], time: int) -> int:
-        """Prepare the children of `messages[history, pair]` of a time; says how many entries they have at most.
+    @contextmanager
+    def children(self, messages: sp.csr_array, table: Float[np.ndarray, "A n"], time: int) -> Iterator[Children]:
+        """Those of `messages[history, pair]` of a time; the clock is checked with a forecast of the time inside.
 
-        **Raises:** `TooLargeError` where they do not fit.
+        **Raises:** `TooLargeError` where they do not fit; `OutOfTime`.
         """
-        self._arrivals, self._messages = arrivals_at(self._pairs, self._moves, time), messages
-        self._step = self._arrivals.under(table)
-        count = int(np.diff(self._step.indptr)[messages.indices].sum())
+        part = arrivals_at(self._pairs, self._moves, time)
+        step = part.under(table)
+        count = int(np.diff(step.indptr)[messages.indices].sum())
         if _BYTES_A_CHILD * count > self._memory_bytes:
             raise TooLargeError(
                 f"the histories of one time have {count:,} successors, which need {_BYTES_A_CHILD * count / 2**30:.2g} GiB, and"
                 f" the budget is {self._memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
             )
-        return count
-
-    def children(self) -> Children:
-        """Those that were prepared."""
-        product, part = sp.coo_array(self._messages @ self._step), self._arrivals
-        row = product.row.astype(np.int64) * self._moves.num_events + part.event[part.edge[product.col]]
-        return row, part.pair[product.col], product.data
+        with self._pace.step(count):
+            product = sp.coo_array(messages @ step)
+            row = product.row.astype(np.int64) * self._moves.num_events + part.event[part.edge[product.col]]
+            yield row, part.pair[product.col], product.data
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +179,7 @@ def clustered_graph(
     first = number_true(np.asarray(pairs.hidden.root.any(axis=0)))  # each first event in a node of its own
     following, messages, histories = [], [first_messages(pairs)], _Histories(pairs, clock, memory_bytes)
     for time, table in enumerate(agent.spread(tables, _UNIFORM_SHARE)):
-        with histories.pace.step(histories.extend(messages[-1], table, time)):
-            row, pair, mass = histories.children()
+        with histories.children(messages[-1], table, time) as (row, pair, mass):
             rows, number = number_keys(row)
         need = 8 * _COPIES * len(rows) * states
         if need > memory_bytes:
