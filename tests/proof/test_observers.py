@@ -15,17 +15,17 @@ def observer_of(problem: veil.Problem, clock: Clock, **given):
 def test_with_no_time_there_is_a_bound():
     for name, most in (("paper-last-state", 1.0), ("paper-initial-state", 2.0)):
         found = observer_of(veil.gallery.load(name, min_return=None), Clock(0.0))
-        assert found.upper == most
-        assert found.bound.rules[0].memory == "nothing"
+        assert found.bounds[0].upper == most
+        assert found.bounds[0].rules[0].memory == "nothing"
         assert found.known is None
 
 
 def test_more_time_proves_more():
     problem = veil.gallery.load("two-rooms")
     found = observer_of(problem, Clock(20.0), bounds=(0.6,))
-    assert found.bound.rules[0].memory == "the whole history"
+    assert found.bounds[0].rules[0].memory == "the whole history"
     assert found.known is not None
-    assert 0 <= found.upper - found.known <= 2e-3
+    assert 0 <= found.bounds[0].upper - found.known <= 2e-3
 
 
 def test_a_stop_request_ends_with_the_best_so_far():
@@ -36,7 +36,7 @@ def test_a_stop_request_ends_with_the_best_so_far():
         return len(calls) > 200
 
     found = observer_of(veil.gallery.load("paper-last-state", min_return=None), Clock(60.0, stop=stop), gap=0.0)
-    assert found.upper <= 1.0
+    assert found.bounds[0].upper <= 1.0
 
 
 def test_the_rule_of_a_path_is_about_states_that_are_reached():
@@ -49,6 +49,6 @@ def test_the_rule_of_a_path_is_about_states_that_are_reached():
     limits = [veil.Probability("F three", max=1.0, labels={"three": [3]})]
     problem = veil.Problem(model, observer, veil.Trajectory(), 2, constraints=limits)
     found = observer_of(problem, Clock(20.0), bounds=(None, 1.0))
-    assert found.bound.rules[0].memory == "the whole history"
+    assert found.bounds[0].rules[0].memory == "the whole history"
     assert found.known is not None
-    assert found.upper <= found.known + 2e-3
+    assert found.bounds[0].upper <= found.known + 2e-3

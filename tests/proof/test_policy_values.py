@@ -246,3 +246,23 @@ def test_the_exact_value_of_each_quantity():
         assert exact_return(third, policy, paid) == (value, value)
     forever = CheckedProblem(endless(0.5))
     assert exact_return(forever, read_policy(forever, veil.MarkovPolicy([[1.0]])), forever.paid[0]) is None
+
+
+# Merged histories.
+
+NEAR = {"paper-last-state": (8, 0.002), "paper-false-alarms": (5, 0.004), "later-initial-state": (8, 0.016)}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_merged_histories_enclose_what_all_histories_give(name: str):
+    """However few are kept apart; 128 of them suffice for bounds a few thousandths of a bit wide."""
+    horizon, near = NEAR[name]
+    problem = veil.gallery.load(name, horizon=horizon).replace(min_return=None)
+    checked, policy = CheckedProblem(problem), veil.MarkovPolicy.uniform(problem)
+    exact = policy_values(checked, policy, whole(problem), FLOOR, None)
+    assert exact.upper - exact.lower < 1e-9
+    for most in (1, 8, 32, 128):
+        found = policy_values(checked, policy, whole(problem), FLOOR, None, merge=most)
+        assert found.lower <= exact.upper
+        assert found.upper >= exact.lower
+    assert found.upper - found.lower < near

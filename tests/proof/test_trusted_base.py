@@ -17,8 +17,8 @@ from veil.proof.record import read_record
 BASE = "veil.proof.checking"
 FILES = ("veil.proof.verify_files", "veil.proof.certificate_file")  # what the numbers of `veil verify FOLDER` need
 MOST_BRANCHES = 20
-MOST_LINES = 3394
-MOST_LINES_WITH_FILES = 3736
+MOST_LINES = 3455
+MOST_LINES_WITH_FILES = 3797
 
 
 def lines(modules: set[str]) -> int:

@@ -29,7 +29,7 @@ from .pairs import ObserverMemory, Pairs, PublicGraph, make_pairs
 from .public_graph import WrittenString
 from .responses import AgentProblem, Outcome, Tables
 from .rule_tables import Entries, Part
-from .rules import Bound, complete, covering_rule, simple_rules, upper_bound
+from .rules import Bound, complete, covering_rule, upper_bound
 
 # Set by hand: they decide how fast the bounds converge, which are valid for any values.
 _TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
@@ -183,7 +183,6 @@ def solve_priced_game(
     """
     ascent = _Ascent(agent, threshold, clock, prior, known)
     try:
-        ascent.bound_simply()
         stopped = ascent.run(gap, iterations)
     except KeyboardInterrupt:
         stopped = Stop.INTERRUPTED
@@ -212,7 +211,7 @@ class _Ascent:
         self.multipliers, self.warm = MultiplierSearch(agent, threshold, prior), prior is not None
         self.rules = np.zeros(agent.table.size)  # Σ a_i q(·; y_i)
         self.best = Bound(np.inf, 0.0, np.full(agent.table.size, np.inf))
-        self._offer(next(simple_rules(agent)), 0.0, trials=1)
+        self._offer(agent.table.even_odds(), 0.0, trials=1)
         self._cover = covering_rule(agent)
         surplus, nothing = most_surplus(agent, self.multipliers), np.zeros(agent.table.size)
         first = self.multipliers.respond(nothing, 0.0, surplus, lambda: clock.reason, scale=0.0)
@@ -264,13 +263,6 @@ class _Ascent:
         """Turn the mean of the posteriors into an upper bound, and keep the best."""
         if total := self.course.total:
             self._offer(complete(self.rules / total, self._cover, self.agent), self.course.cumulative / total)
-
-    def bound_simply(self) -> None:
-        """Bounds that need no search."""
-        for rule in simple_rules(self.agent):
-            if self.clock.reason is not None:
-                return
-            self._offer(rule, 0.0)
 
     def _offer(self, rule: np.ndarray, multiplier: float, trials: int = 6) -> None:
         clock = Clock(self.clock.left + LAST_BOUND_SECONDS)

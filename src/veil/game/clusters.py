@@ -8,6 +8,8 @@ hides from the observer at most what it loses about the hidden state at each ste
 since given (C_{t+1}, X_{t+1}) neither the secret nor any later event depends on how that node was reached.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +18,9 @@ from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
-from ..common.logs import code_lengths_bits, conditional_entropy_bits, entropy_bits, log2_or_zero
+from ..common.logs import code_lengths_bits, conditional_entropy_bits, entropy_bits, log2_or_zero, mean_log_ratio_bits
+from ..common.merging import merge_beliefs
 from ..common.numbering import number_keys, number_true
-from ..engine.beliefs import merge_histories
 from ..engine.kernel import num_rows
 from ..engine.moves import Layer, Moves, labelled
 from .arrivals import arrivals_at
@@ -33,6 +35,10 @@ _SECONDS_A_CHILD = 4e-7  # to extend and merge it: measured on one core
 _COPIES = 6  # of the table of beliefs that are alive at once while it is clustered
 _SECONDS_A_NUMBER = 2e-8  # of that table, to find rows that are the same
 _DISTANCES = 2**22  # from beliefs to centres that are computed between two looks at the clock
+
+
+Children = tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Float[np.ndarray, " m"]]
+"""Of histories that are extended by an event: `history · E + event`, next pair and mass of each entry."""
 
 
 @dataclass(frozen=True)
@@ -54,27 +60,40 @@ def opacity_lower_bound(
 ) -> OpacityBound:
     """A lower bound on the opacity of a policy on a graph, against an observer who remembers everything.
 
-    Histories in the same node whose beliefs agree to a tolerance are merged, by the smallest tolerance at which at most
-    `most` of them remain in a layer, or fewer where so many would not fit the memory one step later; each merging is charged
-    what it loses about the hidden state. Histories rarer than `prune_below` are left out: what they hide is not counted.
-    `clock` is checked before each step, with a forecast of its time.
+    Histories in the same node are merged by their beliefs, so that at most `most` remain in a layer, or fewer where so many
+    would not fit the memory one step later; each merging is charged what it loses about the hidden state. Histories rarer
+    than `prune_below` are left out: what they hide is not counted. `clock` is checked before each step, with a forecast of
+    its time.
 
     Cost: `T · most · E` beliefs. **Raises:** `TooLargeError`, `OutOfTime`.
     """
     histories, messages, lost, largest = _Histories(pairs, clock, memory_bytes), first_messages(pairs), 0.0, 0
     for time, table in enumerate(tables):
-        count = histories.extend(messages, table, time)
-        with histories.pace.step(count):
-            row, pair, mass = histories.children()
-            fitting = int(num_rows(messages) * memory_bytes / (2 * _BYTES_A_CHILD * max(1, count)))
-            messages, charge = merge_histories(
-                row, pair, mass, pairs.states(time + 1), max(1, min(most, fitting)), apart=pairs.layers[time + 1].node,
-                prune_below=prune_below,
-            )  # fmt: skip
+        with histories.children(messages, table, time) as children:
+            fitting = int(num_rows(messages) * memory_bytes / (2 * _BYTES_A_CHILD * max(1, len(children[0]))))
+            messages, charge = _merged(pairs, time + 1, children, max(1, min(most, fitting)), prune_below)
         lost, largest = lost + charge, max(largest, num_rows(messages))
     values = np.zeros((len(pairs.layers[-1]), pairs.hidden.num_values))
     values[np.arange(len(values)), pairs.layers[-1].z] = 1.0
     return OpacityBound(max(0.0, conditional_entropy_bits(messages @ values) - lost), lost, largest)
+
+
+def _merged(pairs: Pairs, time: int, children: Children, most: int, prune_below: float) -> tuple[sp.csr_array, float]:
+    """Messages `P(cluster of histories, pair)` of a time, and what merging loses about the hidden state, in bits."""
+    (row, pair, mass), layer, states = children, pairs.layers[time], pairs.states(time)
+    number = number_keys(row)[1]
+    kept = (np.bincount(number, weights=mass) > prune_below)[number]
+    number, pair, mass = number_keys(number[kept])[1], pair[kept], mass[kept]
+    arrived = np.bincount(number, weights=mass)
+    node = np.zeros(len(arrived), dtype=np.int64)
+    node[number] = layer.node[pair]
+    cluster = merge_beliefs(number, states[pair], mass, most, node)
+    messages = sp.csr_array(
+        sp.coo_array((mass, (cluster[number], pair)), shape=(cluster.max(initial=-1) + 1, len(layer)))
+    )
+    together, mean = np.bincount(cluster, weights=arrived), np.asarray(messages[cluster[number], pair]).ravel()
+    lost = mean_log_ratio_bits(mass, mass / arrived[number], mean / together[cluster[number]])
+    return messages, max(0.0, lost)
 
 
 def first_messages(pairs: Pairs) -> sp.csr_array:
@@ -95,28 +114,26 @@ class _Histories:
 
     def __init__(self, pairs: Pairs, clock: Clock, memory_bytes: int):
         self._pairs, self._moves, self._memory_bytes = pairs, Moves.of(pairs.hidden), memory_bytes
-        self.pace = Pace(clock, _SECONDS_A_CHILD)
+        self._pace = Pace(clock, _SECONDS_A_CHILD)
 
-    def extend(self, messages: sp.csr_array, table: Float[np.ndarray, "A n"], time: int) -> int:
-        """Prepare the children of `messages[history, pair]` of a time; says how many entries they have at most.
+    @contextmanager
+    def children(self, messages: sp.csr_array, table: Float[np.ndarray, "A n"], time: int) -> Iterator[Children]:
+        """Those of `messages[history, pair]` of a time; the clock is checked with a forecast of the time inside.
 
-        **Raises:** `TooLargeError` where they do not fit.
+        **Raises:** `TooLargeError` where they do not fit; `OutOfTime`.
         """
-        self._arrivals, self._messages = arrivals_at(self._pairs, self._moves, time), messages
-        self._step = self._arrivals.under(table)
-        count = int(np.diff(self._step.indptr)[messages.indices].sum())
+        part = arrivals_at(self._pairs, self._moves, time)
+        step = part.under(table)
+        count = int(np.diff(step.indptr)[messages.indices].sum())
         if _BYTES_A_CHILD * count > self._memory_bytes:
             raise TooLargeError(
                 f"the histories of one time have {count:,} successors, which need {_BYTES_A_CHILD * count / 2**30:.2g} GiB, and"
                 f" the budget is {self._memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
             )
-        return count
-
-    def children(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-        """`history · E + event`, next pair and mass of each entry."""
-        product, part = sp.coo_array(self._messages @ self._step), self._arrivals
-        row = product.row.astype(np.int64) * self._moves.num_events + part.event[part.edge[product.col]]
-        return row, part.pair[product.col], product.data
+        with self._pace.step(count):
+            product = sp.coo_array(messages @ step)
+            row = product.row.astype(np.int64) * self._moves.num_events + part.event[part.edge[product.col]]
+            yield row, part.pair[product.col], product.data
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +179,7 @@ def clustered_graph(
     first = number_true(np.asarray(pairs.hidden.root.any(axis=0)))  # each first event in a node of its own
     following, messages, histories = [], [first_messages(pairs)], _Histories(pairs, clock, memory_bytes)
     for time, table in enumerate(agent.spread(tables, _UNIFORM_SHARE)):
-        with histories.pace.step(histories.extend(messages[-1], table, time)):
-            row, pair, mass = histories.children()
+        with histories.children(messages[-1], table, time) as (row, pair, mass):
             rows, number = number_keys(row)
         need = 8 * _COPIES * len(rows) * states
         if need > memory_bytes:

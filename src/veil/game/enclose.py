@@ -36,6 +36,7 @@ from .solve import game_of_policy, play
 from .windows import has_windows, window_sides
 
 WHOLE_GAP, _WIDE_GAP = 1e-3, 0.05  # bits, by default: of the whole memory, and of one that grows
+_ITERATIONS = 10_000  # of a game at most
 LONG_SECONDS = 600.0  # of a memory that grows, where no limit is given: more of it always gains a little
 _GROWING_SHARE = 0.65  # of the time, for memories that grow, where passes over the last graph follow
 _GAME_SECONDS = 1e-7  # of the shortest game, for each move: measured on one core
@@ -68,8 +69,6 @@ def enclose(
     *,
     threshold: float | None = None,
     gap: float | None = None,
-    iterations: int = 10_000,
-    nodes: int = 128,
     most_nodes: int = 4096,
     memory_bytes: int = DEFAULT_MEMORY,
     task: Task = (),
@@ -84,9 +83,9 @@ def enclose(
     memories that grow; several on the histories of all of their observers together.
 
     **Arguments:** `hide`: the channels; `threshold`: δ, that of the problem by default; `gap`: the search ends where the bounds
-    are this close, by default 0.001 bits, and 0.05 where a memory grows, or where the `clock` says so, after 600 s by default;
-    `iterations` of a game on the whole memory; `nodes`: of the first clusters of beliefs, a quarter more in each turn up to
-    `most_nodes`; with 1 the observer without memory is the only one. `task`: the factors c_k of quantities, none by default;
+    are this close, by default 0.001 bits, and 0.05 where a memory grows, or where the `clock` says so, after 600 s by default,
+    or its iterations of a game on the whole memory; `most_nodes`: of clusters of beliefs; with 1 the observer without memory is
+    the only one. `task`: the factors c_k of quantities, none by default;
     `pass_seconds`: for each move between pairs, time that the caller needs afterwards; `begun`: the bounds of an observer
     without memory, if they are known. A keyboard interrupt ends it with the best bounds so far.
 
@@ -94,7 +93,7 @@ def enclose(
     memory fits, or where several observers, or one without a clock, have too large a memory; `InputError` where the
     observers of several pairs cannot be put together.
     """
-    limits = gap, iterations, nodes, most_nodes, memory_bytes, task, pass_seconds
+    limits = gap, most_nodes, memory_bytes, task, pass_seconds
     search = Enclosure(problem, hide, threshold, *limits, begun, clock or Clock())
     return search.run(search.turns())
 
@@ -110,14 +109,13 @@ class Enclosure:
     hide: tuple[str, ...] = (OWN,)
     threshold: float | None = None
     asked_gap: float | None = None
-    iterations: int = 10_000
-    nodes: int = 128
     most_nodes: int = 4096
     memory_bytes: int = DEFAULT_MEMORY
     task: Task = ()
     pass_seconds: float = 0.0
     begun: Bounds | None = None
     clock: Clock = field(default_factory=Clock)
+    nodes: int = 128  # of the first clusters of beliefs, a quarter more in each turn
 
     def __post_init__(self) -> None:
         kept = any(one.min for one in self.problem.pairs if one.name not in self.hide)
@@ -201,7 +199,8 @@ class Enclosure:
             yield from self.growing()
             return
         clock = self.clock.share(more=-self.pass_seconds * moves)
-        self.ended = self._play("all", players, self.gap, clock, iterations=self.iterations).stopped
+        iterations = _ITERATIONS if clock.iterations is None else clock.iterations
+        self.ended = self._play("all", players, self.gap, clock, iterations=iterations).stopped
         yield
 
     def _whole(self) -> Players:
@@ -280,7 +279,7 @@ class Enclosure:
         gap: float,
         clock: Clock,
         *,
-        iterations: int = 10_000,
+        iterations: int = _ITERATIONS,
         prior: Tables | None = None,
     ) -> GameResult:
         """One game; unless its observer is told the hidden state its bound counts, its policy when it is measured.

@@ -89,7 +89,7 @@ def players_of(problem: Problem, hide: tuple[str, ...], memory_bytes: int, clock
         memories.append(memory)
         parts.append(Part.of(pairs.hidden.horizon, keys, view.num_values, channel=number))
     kept = np.array([find_pair(name, problem.pairs).min for name in names if name in least], dtype=float)
-    table, views = RuleTable(parts, by_node=False), () if names == (OWN,) else together.views
+    table, views = RuleTable(parts), () if names == (OWN,) else together.views
     return Players(together.joint, pairs, names, tuple(memories), table, together.executable, kept, views)
 
 

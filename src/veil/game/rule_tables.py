@@ -81,13 +81,10 @@ class Part:
 
 
 class RuleTable:
-    """The parts of a rule, and the steps whose arrivals they read, if there are such.
+    """The parts of a rule, and the steps whose arrivals they read, if there are such."""
 
-    `by_node`: whether a row of a part is about a node of the pairs, and not about a record of one observer among several.
-    """
-
-    def __init__(self, parts: Sequence[Part], apart: Sequence[Apart] = (), *, by_node: bool = True):
-        self.parts, self.apart, self.by_node = tuple(parts), tuple(apart), by_node
+    def __init__(self, parts: Sequence[Part], apart: Sequence[Apart] = ()):
+        self.parts, self.apart = tuple(parts), tuple(apart)
         sizes = [len(part.key) for part in parts]
         self._ends = np.cumsum(sizes)
         self.size = int(self._ends[-1])
@@ -109,7 +106,7 @@ class RuleTable:
         if all(weight == 1 for weight in weights):
             return self
         parts = [replace(part, weight=part.weight * weights[part.channel]) for part in self.parts]
-        return RuleTable([part for part in parts if part.weight], self.apart, by_node=self.by_node)
+        return RuleTable([part for part in parts if part.weight], self.apart)
 
     def split(self, table: Entries) -> list[Entries]:
         """The entries of each part."""
@@ -155,21 +152,12 @@ class RuleTable:
         terms = np.split(self._weight * joint * self.surprisals(joint), self._ends[:-1])
         return np.bincount([part.channel for part in self.parts], [float(term.sum()) for term in terms])
 
-    def unseen(self, joint: Entries) -> Entries:
-        """The rule of an observer who knows the joint table and has seen nothing: that of each part, summed over its rows."""
-        found = list[np.ndarray]()
-        for part, masses in zip(self.parts, self._marginals(joint), strict=True):
-            found.append((masses / masses.sum())[part.key % part.width])
-        return np.concatenate(found)
-
     def prior_bits(self, joint: Entries) -> float:
         """The entropy before anything is seen: `H(Z)`, or `Σ_t w_t H(Z_t)`."""
-        parts = zip(self.parts, self._marginals(joint), strict=True)
-        return float(sum(part.weight * conditional_entropy_bits(masses[None]) for part, masses in parts))
-
-    def _marginals(self, joint: Entries) -> list[Float[np.ndarray, " Z"]]:
-        parts = zip(self.parts, self.split(joint), strict=True)
-        return [np.bincount(part.key % part.width, mass, part.width) for part, mass in parts]
+        total = 0.0
+        for part, masses in zip(self.parts, self.split(joint), strict=True):
+            total += part.weight * conditional_entropy_bits(np.bincount(part.key % part.width, masses)[None])
+        return total
 
 
 def rule_table(pairs: Pairs) -> RuleTable:

@@ -1,12 +1,11 @@
 """The observer's side of the game: rules q(z|m) of inference, and the upper bound over all policies that each proves."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ..common.clock import UNLIMITED, Clock
-from ..common.logs import code_lengths_bits, posteriors
+from ..common.logs import code_lengths_bits
 from .responses import AgentProblem, Outcome
 from .rule_tables import Entries
 
@@ -102,22 +101,3 @@ def _next_multiplier(multiplier: float, left: _Tangent | None, right: _Tangent |
         return 0.95 * multiplier if multiplier * unit > 1e-3 else 0.0
     meet = left.bound - right.bound + right.at * right.derivative - left.at * left.derivative
     return min(max(meet / (right.derivative - left.derivative), left.at), right.at)
-
-
-def simple_rules(agent: AgentProblem) -> Iterator[Entries]:
-    """Rules that need no search: even odds; for a secret settled at time 0 also its prior, and `P(z | first event)`."""
-    table, hidden, graph = agent.table, agent.pairs.hidden, agent.pairs.graph
-    yield table.even_odds()
-    if hidden.split_time or hidden.path is not None or hidden.each is not None:
-        return
-    yield table.unseen(agent.outcome(agent.uniform()).joint)
-    if not graph.is_tree or not table.by_node:
-        return
-    node = np.full(graph.sizes[0], -1)  # the first event of each history
-    node[graph.first[graph.first >= 0]] = np.flatnonzero(graph.first >= 0)
-    for following, size in zip(graph.following, graph.sizes[1:], strict=True):
-        before, event = np.nonzero(following >= 0)
-        after = np.empty(size, dtype=np.int64)
-        after[following[before, event]] = node[before]
-        node = after
-    yield posteriors(hidden.root.T @ hidden.label)[node].ravel()[table.parts[0].key]

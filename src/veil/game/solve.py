@@ -16,7 +16,7 @@ from .pairs import DEFAULT_MEMORY, ObserverMemory, Pairs
 from .public_graph import whole_memory
 from .records import Players, players_of
 from .responses import AgentProblem, Tables, Task
-from .rounds import Rounds
+from .rounds import Proving, Rounds
 from .rules import bound_of_policy
 
 
@@ -84,18 +84,13 @@ def play(
     """The game of some players; the arguments are those of `solve_game`."""
     problem = players.problem
     threshold = threshold_of(problem) if threshold is None else threshold
-    agent, weights = AgentProblem(problem, players.pairs, players.table, task=task), [1.0]
+    agent = AgentProblem(problem, players.pairs, players.table, task=task)
     if len(players.names) == 1 and not problem.others:
-        found = best = solve_priced_game(
+        game = solve_priced_game(
             agent, threshold=threshold, gap=gap, iterations=iterations, prior=prior, known=known, clock=clock
         )
-        lower, upper, outcome, tables, stopped = (
-            found.lower,
-            found.bound.upper,
-            found.outcome,
-            found.tables,
-            found.stopped,
-        )
+        proving, stopped = Proving(game, game.bound.upper, agent, [1.0]), game.stopped
+        lower, tables, outcome = game.lower, game.tables, game.outcome
     else:
         rounds = Rounds(agent, players, threshold, gap, known)
         stopped = rounds.run(iterations, clock)
@@ -104,21 +99,21 @@ def play(
             wanted = " and ".join(f"{bits:.6g} in {name!r}" for bits, name in bounds)
             raise InfeasibleError(f"no policy that meets the constraints keeps {wanted} bits: lower the min of a pair")
         assert rounds.proving is not None
-        best, upper, agent, weights = rounds.proving
-        lower, tables, outcome = rounds.answer()
+        proving, (lower, tables, outcome) = rounds.proving, rounds.answer()
+    game, upper, agent, weights = proving
     return GameResult(
         lower=lower,
         upper=upper,
-        multiplier=best.bound.multiplier,
-        rules=players.rules(best.bound.costs, weights),
+        multiplier=game.bound.multiplier,
+        rules=players.rules(game.bound.costs, weights),
         pairs=players.pairs,
         tables=tuple(tables),
         expected_return=outcome.expected_return,
         threshold=threshold,
         executable=players.executable,
-        iterations=best.iterations,
+        iterations=game.iterations,
         seconds=clock.spent,
-        history=best.history,
+        history=game.history,
         stopped=stopped,
         problem=problem,
         prices=agent.prices,

@@ -21,9 +21,9 @@ from jaxtyping import Float, Int
 from ..common.clock import OutOfTime
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero, mean_log_ratio_bits
+from ..common.merging import merge_beliefs
 from ..common.numbering import number_keys, ragged
 from ..engine.backends.sparse_steps import SparseStep, SparseSteps
-from ..engine.beliefs import merge_beliefs
 from ..engine.chain import Chain, Slopes
 from ..engine.kernel import num_columns, num_rows
 from .exact import Budget
@@ -173,12 +173,12 @@ class MergedPass:
         if time + 1 == hidden.horizon:
             self._levels.append(_Level(messages, found, number, None))
             return _summed(number, column, mass, hidden.num_values)
-        cluster = merge_beliefs(np.zeros(len(keys), dtype=np.int64), number, column, mass, most)
+        cluster = merge_beliefs(number, column, mass, most)
         self._levels.append(_Level(messages, found, number, cluster))
         after = _summed(cluster[number], column, mass, len(self._steps.columns(time + 1)))
         together = np.bincount(cluster, weights=arrived)[cluster]
         mean = _at(after, cluster[number], column)
-        self.lost_bits += max(0.0, mean_log_ratio_bits(mass, mass * together[number], arrived[number] * mean))
+        self.lost_bits += max(0.0, mean_log_ratio_bits(mass, mass / arrived[number], mean / together[number]))
         self.rows = max(self.rows, num_rows(after))
         return after
 
@@ -201,7 +201,7 @@ class MergedPass:
             slope += events * log2_or_zero(mother / arrived)
             if cluster is not None:
                 together, mean = np.bincount(place, weights=mass)[place], _at(after, place, column)
-                slope += lost * log2_or_zero(mass * together / (arrived * mean))
+                slope += lost * log2_or_zero((mass / arrived) / (mean / together))
             after = level.messages
             pulled = self._pull(slopes, time, step, level, slope)
         return slopes.table()

@@ -5,7 +5,6 @@ Against the observers of several channels its answer is a policy on what all of 
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -130,11 +129,12 @@ def search_game(
         assert isinstance(found.policy, HistoryPolicy)
         policy = _watching(problem, found.policy, hide[0])
         return replace(found, policy=policy, opacity=_own_opacity(problem, policy, clock))
-    given: dict[str, Any] = {} if clock.iterations is None else {"iterations": clock.iterations}
-    given |= {"threshold": _aimed_return(problem), "memory_bytes": _game_bytes(clock, len(names))}
+    threshold, memory_bytes = _aimed_return(problem), _game_bytes(clock, len(names))
     with clock:
         try:
-            bounds = enclose(problem, hide, gap=gap, task=task, clock=clock, **given)
+            bounds = enclose(
+                problem, hide, threshold=threshold, gap=gap, memory_bytes=memory_bytes, task=task, clock=clock
+            )
         except TooLargeError:
             if untimed:  # automata of events need a clock
                 return _against_clocks(problem, hide, task, gap, clock)

@@ -6,11 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ..common.merging import merge_beliefs
 from ..common.plain_logs import log2_of_count, log2_or_zero
 from .arithmetic import UNIT, Numbers, group
-
-# Beliefs are rounded to multiples of the smallest of these that leaves few enough clusters.
-_TOLERANCES = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5)
 
 
 class Entropy(NamedTuple):
@@ -37,7 +35,7 @@ def conditional_entropy(
 def merge_histories(
     history: Numbers, code: Numbers, mass: Float[np.ndarray, " n"], most: int, eta: float
 ) -> tuple[Numbers, float]:
-    """A cluster for each history, about `most` of them, and an upper bound on the bits that merging may cost.
+    """A cluster for each history, at most `most` of them, and an upper bound on the bits that merging may cost.
 
     The charge is `Σ_h P(h) KL(belief of h ‖ belief of its cluster)`, rounded up: what the observer would know more about
     anything that follows from the hidden state if it told the histories of a cluster apart.
@@ -52,16 +50,7 @@ def merge_histories(
     if len(total) <= most:
         return history, 0.0
     belief = mass / total[history]
-    begins = np.flatnonzero(np.diff(history, prepend=-1))
-    mix = np.random.default_rng(0).integers(1, 2**62, size=int(code.max()) + 1)
-    cluster = np.arange(len(total))
-    for tolerance in _TOLERANCES:
-        # A sum of random numbers stands for the rounded belief; two that meet by chance are merged, and charged, too.
-        key = np.add.reduceat(np.rint(belief / tolerance).astype(np.int64) * mix[code], begins)
-        cluster = np.unique(key, return_inverse=True)[1].ravel()
-        if cluster.max() < most:
-            break
-    merged = cluster[history]
+    merged = merge_beliefs(history, code, mass, most)[history]
     _, number = group(merged, code)
     together, around = np.bincount(number, mass)[number], np.bincount(merged, mass)[merged]
     terms = mass * log2_or_zero(belief / (together / around))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -51,23 +51,17 @@ _INDUCTION_SECONDS, _GAME_SECONDS = 2.5e-7, 1e-7
 _LEAST_SECONDS = 0.5
 
 
-@dataclass(frozen=True, eq=False)
-class ObserverBound:
-    """Observers and the upper bound they prove; `known`: what some policy is known to hide, None if no game was solved.
+class Proven(NamedTuple):
+    """What a search for observers ends with.
 
-    `delayed`: the observer for agents that learn each observation one step late, where its bound was asked for and is smaller;
-    `interrupted`: the caller ended the search for a better one.
+    **Attributes:** `bounds`: that over all policies and, where it was asked for and is smaller, that over agents that learn
+    each observation one step late; `known`: what some policy is known to hide, None if no game was solved; `interrupted`: the
+    caller ended the search.
     """
 
-    bound: ProvenBound
-    known: float | None = None
-    delayed: "ObserverBound | None" = None
-    interrupted: bool = False
-
-    @property
-    def upper(self) -> float:
-        """The bound, in bits."""
-        return self.bound.upper
+    bounds: tuple[ProvenBound, ...]
+    known: float | None
+    interrupted: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,28 +87,30 @@ class Asked:
 
 def best_observers(
     problem: Problem, asked: Asked, clock: Clock, game: GameBounds | None = None, *, delay: int = 0
-) -> ObserverBound:
-    """The observers with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
+) -> Proven:
+    """The smallest bounds that are found in the time; a keyboard interrupt ends the search with the best.
 
     **Arguments:** `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is;
     `delay`: 1 to search also for the observer of agents that learn each observation one step late, if the own channel alone
     is hidden and no other must keep bits.
     """
     delay = delay if asked.hidden == (0,) and not asked.kept and _matters(problem) else 0
-    search = _Search(problem, asked, clock.share(_ALL_SHARE) if delay else clock)
-    late, interrupted = None, False
+    searches, interrupted = [_Search(problem, asked, clock.share(_ALL_SHARE) if delay else clock)], False
     try:
         with interruptible():
-            solved = search.run(game)
+            solved = searches[0].run(game)
             if delay and solved is not None:
-                late = _Search(problem, asked, clock, delay)
-                late.delayed(search.best.bound, solved)
+                searches.append(_Search(problem, asked, clock, delay))
+                searches[1].delayed(searches[0].bound, solved)
     except OutOfTime as end:  # what was proven until then is complete
         interrupted = end.reason in ENDED_BY_CALLER
-    best = replace(search.best, interrupted=interrupted)
-    if late is None or late.best.upper >= best.upper - _WORTH_STATING:
-        return best
-    return replace(best, delayed=late.best)
+    first, *late = (search.bound for search in searches)
+    known = searches[0].known
+    return Proven(
+        (first, *(bound for bound in late if bound.upper < first.upper - _WORTH_STATING)),
+        None if known is None else min(known, first.upper),
+        interrupted,
+    )
 
 
 def _matters(problem: Problem) -> bool:
@@ -164,7 +160,7 @@ class _Channel:
 
 
 class _Search:
-    """The best observers so far; rules and bound are replaced together, so that no interrupt can mix two of them."""
+    """The best `bound` so far, with the observers that prove it, and what some policy is `known` to hide."""
 
     def __init__(self, problem: Problem, asked: Asked, clock: Clock, delay: int = 0):
         self.problem, self.asked, self.clock, self.delay = problem, asked, clock, delay
@@ -173,7 +169,8 @@ class _Search:
         first = min((one.first for one in self.channels), key=lambda bound: bound.upper)
         if asked.task:
             first = replace(first, upper=self._proven(first, clock))
-        self.best = ObserverBound(first)
+        self.bound = first
+        self.known: float | None = None
 
     def run(self, game: GameBounds | None) -> GameBounds | None:
         """All observers in turn, until the time of this search is over; returns the game of a single channel, given or solved.
@@ -275,15 +272,14 @@ class _Search:
         hidden: float | None = None,
     ) -> None:
         """Keep observers if the verifier's induction proves less for them, and what their game knows to be hidden."""
-        best, missing = self.best, len(self.best.bound.prices) - len(prices)
+        missing = len(self.bound.prices) - len(prices)
         bound = ProvenBound(self.delay, 0.0, (*prices, *(0.0,) * missing), rules)
         upper = self._proven(bound, clock)
-        if hidden is not None:
-            hidden = None if hidden == -math.inf else hidden if self.asked.task else max(0.0, hidden)
-        known = max((bits for bits in (best.known, hidden) if bits is not None), default=None)
-        if upper < best.upper:
-            best = ObserverBound(replace(bound, upper=upper))
-        self.best = replace(best, known=None if known is None else min(known, best.upper))
+        if hidden is not None and hidden > -math.inf:
+            hidden = hidden if self.asked.task else max(0.0, hidden)
+            self.known = hidden if self.known is None else max(self.known, hidden)
+        if upper < self.bound.upper:
+            self.bound = replace(bound, upper=upper)
 
     def _proven(self, bound: ProvenBound, clock: Clock) -> float:
         """What the verifier's own induction finds."""
