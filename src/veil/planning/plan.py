@@ -11,6 +11,7 @@ from typing import Any
 from ..common.workers import ALONE, Team
 from ..problem.problem import Problem
 from ..problem.terms import terms_of, with_task
+from .backend import PER_ENTRY
 from .channels import make_channels
 from .device_layout import chosen_layout
 from .methods import check_options
@@ -18,7 +19,15 @@ from .objective import Objective, make_objective
 from .on_samples import FIRST_CHECK
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
-from .schedule import Schedule, exact_schedule, first_batch_of, num_exact_starts, planned_samples, step_seconds
+from .schedule import (
+    LONGEST,
+    Schedule,
+    exact_schedule,
+    first_batch_of,
+    num_exact_starts,
+    planned_samples,
+    step_seconds,
+)
 
 SHARE = 0.2
 """Of a time limit, or of what is left of it, for each work before the last search: a smaller class, convex games, starts, their
@@ -135,6 +144,7 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
         )
         if not last and not _is_worth_it(objective, own):
             continue
+        _expect(objective, own)
         if options.method == "ascent":
             plans.append(_of_class(objective, own, is_given=options.start is not None or bool(objectives)))
         objectives.append(objective)
@@ -159,6 +169,16 @@ def _is_worth_it(objective: Objective, options: SolveOptions) -> bool:
         return True
     batch = first_batch_of(objective)
     return FIRST_CHECK * step_seconds(objective, batch) <= options.time_limit
+
+
+def _expect(objective: Objective, options: SolveOptions) -> None:
+    """Tell what evaluates samples how much work to expect at most."""
+    if not objective.is_sampled or objective.space.on_device is not None:
+        return
+    sequences = first_batch_of(objective) * (LONGEST if options.iterations is None else options.iterations)
+    for one in objective.sampled:
+        layers, limit = one.space.layers, math.inf if options.time_limit is None else options.time_limit
+        layers.expected_seconds = min(PER_ENTRY * layers.num_entries * sequences, limit)
 
 
 def _of_class(objective: Objective, options: SolveOptions, *, is_given: bool) -> ClassPlan:
