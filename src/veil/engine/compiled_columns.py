@@ -1,7 +1,7 @@
 """A lane of sequences over a sparse model, whose steps are compiled loops.
 
 A step of the plain lane goes over its messages about ten times: emissions, products and outer products are arrays of their
-own. Here it goes over them once in each direction, and once more to weigh them by the emissions.
+own. Here it goes over them once or twice.
 """
 
 from typing import Any
@@ -41,11 +41,12 @@ class CompiledLane(Lane):
     def _against(
         self, time: int, scale: np.ndarray, columns: np.ndarray, left: np.ndarray | None, out: np.ndarray
     ) -> np.ndarray:
-        inside = self._buffer("inside", len(columns))
+        pattern, inside = self.steps.patterns[time], self._buffer("inside", len(columns))
         for number, matrix in enumerate(self.steps.matrices(time, turned=False)):
             self._loops.weigh(columns, *self._factor(self.hidden.emitters[number], time, scale), inside)
             if left is not None:
-                self._gain(time, number, inside, left, out)
+                given = matrix.indptr, matrix.indices, matrix.data, pattern.probabilities, inside, left, pattern.here
+                self._loops.against(*given, self._actions[number], number > 0, out, self._found[self.steps.row(time)])
             elif number:
                 out += matrix.product(inside, out=self._buffer("product", len(out)))
             else:
@@ -53,14 +54,10 @@ class CompiledLane(Lane):
         return out
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        inside, unused = self._buffer("inside", len(messages)), self._buffer("product", len(slope))
-        for number, emitter in enumerate(self.hidden.emitters):
-            self._loops.weigh(messages, *self._factor(emitter, time, scale), inside)
-            self._gain(time, number, inside, slope, unused)
-        return self._ahead(time, slope, scale)
-
-    def _gain(self, time: int, emitter: int, columns: np.ndarray, left: np.ndarray, out: np.ndarray) -> None:
-        """Add `K_c columns` to `out`, which it begins with the first emitter, and `left ⊗ columns` to the gradient."""
-        pattern, matrix = self.steps.patterns[time], self.steps.matrices(time, turned=False)[emitter]
-        given = matrix.indptr, matrix.indices, matrix.data, pattern.probabilities, columns, left, pattern.here
-        self._loops.against(*given, self._actions[emitter], emitter > 0, out, self._found[self.steps.row(time)])
+        pattern, result = self.steps.patterns[time], self._take(len(messages))
+        about = pattern.turned[0], pattern.indptr, pattern.probabilities, slope, messages
+        for number, matrix in enumerate(self.steps.matrices(time, turned=True)):
+            factor = self._factor(self.hidden.emitters[number], time, scale)
+            given = matrix.indptr, matrix.indices, matrix.data, *about, *factor, pattern.here, self._actions[number]
+            self._loops.turned(*given, number > 0, result, self._found[self.steps.row(time)])
+        return result

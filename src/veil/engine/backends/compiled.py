@@ -6,11 +6,11 @@ from typing import Any
 
 from ..hidden import Hidden
 
-WORTH_SECONDS = 5.0
+WORTH_SECONDS = 6.0
 """Of plain passes, by counted work, from which on a search uses the loops.
 
-They halve the time of a pass. Numba is imported in 0.1 s and its cache is read in 0.2 s; where a machine compiles them for the
-first time, that takes 2 s. So a search of this length loses nothing even then."""
+They halve the time of a pass. Numba is imported in 0.15 s and its cache is read in 0.2 s; the first time on a machine they are
+compiled, in 3 s on cores that others use. So a search of this length loses nothing even then."""
 
 _MOST_PLACES = 2**31  # entries of a table to draw from: the loops index with 32 bits
 

@@ -44,9 +44,12 @@ def _compiled(*arguments: Any, fastmath: Any = False) -> Callable[[Callable[...,
 
 
 @numba.njit
-def _five(entry: int, last: int) -> tuple[int, int, int, int, int]:
-    """The next five entries of a row; past its end the last one again."""
-    return entry, min(entry + 1, last), min(entry + 2, last), min(entry + 3, last), min(entry + 4, last)
+def _five(data: Any, entry: int, last: int) -> Any:
+    """The next five entries of a row and their numbers; past its end the last one again, with 0."""
+    i, j, m, n, o = entry, min(entry + 1, last), min(entry + 2, last), min(entry + 3, last), min(entry + 4, last)
+    b, c = data[j] if j > i else 0.0, data[m] if m > j else 0.0
+    d, e = data[n] if n > m else 0.0, data[o] if o > n else 0.0
+    return i, j, m, n, o, data[i], b, c, d, e
 
 
 @_compiled(_Columns, _Places, _Places, _Numbers, _Indices, _Columns, types.float64[::1], fastmath=_SUMS)
@@ -96,19 +99,9 @@ def ahead(
         if last < begin:
             product[:] = 0.0
         for entry in range(begin, last + 1, 5):
-            i, j, m, n, o = _five(entry, last)
-            a = data[i]
-            b = data[j] if j > i else 0.0
-            c = data[m] if m > j else 0.0
-            d = data[n] if n > m else 0.0
-            e = data[o] if o > n else 0.0
-            va, vb, vc, vd, ve = (
-                columns[indices[i]],
-                columns[indices[j]],
-                columns[indices[m]],
-                columns[indices[n]],
-                columns[indices[o]],
-            )
+            i, j, m, n, o, a, b, c, d, e = _five(data, entry, last)
+            va, vb, vc = columns[indices[i]], columns[indices[j]], columns[indices[m]]
+            vd, ve = columns[indices[n]], columns[indices[o]]
             if entry == begin:
                 for k in range(width):
                     product[k] = a * va[k] + b * vb[k] + c * vc[k] + d * vd[k] + e * ve[k]
@@ -161,19 +154,9 @@ def against(
         if not adds:
             result[:] = 0.0
         for entry in range(begin, last + 1, 5):
-            i, j, m, n, o = _five(entry, last)
-            a = data[i]
-            b = data[j] if j > i else 0.0
-            c = data[m] if m > j else 0.0
-            d = data[n] if n > m else 0.0
-            e = data[o] if o > n else 0.0
-            va, vb, vc, vd, ve = (
-                columns[indices[i]],
-                columns[indices[j]],
-                columns[indices[m]],
-                columns[indices[n]],
-                columns[indices[o]],
-            )
+            i, j, m, n, o, a, b, c, d, e = _five(data, entry, last)
+            va, vb, vc = columns[indices[i]], columns[indices[j]], columns[indices[m]]
+            vd, ve = columns[indices[n]], columns[indices[o]]
             sa = sb = sc = sd = se = 0.0
             for k in range(width):
                 factor = given[k]
@@ -191,6 +174,83 @@ def against(
                 total = sa * probabilities[i, action] + sb * probabilities[j, action] + sc * probabilities[m, action]
                 total += sd * probabilities[n, action] + se * probabilities[o, action]
                 gained[action] += actions[action] * total
+
+
+@_compiled(
+    *_Matrix,
+    _Indices,
+    _Indices,
+    _Columns,
+    _Columns,
+    _Columns,
+    *_Factor,
+    _Places,
+    _Numbers,
+    types.boolean,
+    _Out,
+    _Out,
+    fastmath=_SUMS,
+)
+def turned(
+    indptr: Any,
+    indices: Any,
+    data: Any,
+    order: Any,
+    ends: Any,
+    probabilities: Any,
+    columns: Any,
+    right: Any,
+    emission: Any,
+    there: Any,
+    events: Any,
+    scale: Any,
+    here: Any,
+    actions: Any,
+    adds: bool,
+    out: Any,
+    found: Any,
+) -> None:
+    """`ahead`, and `found[here] += actions · Σ_x' P(x'|x,a) (columns ⊗ F · right)(x,x')`; M is a transposed matrix.
+
+    Its entries are those of the matrix, whose rows end at `ends`, in this `order`.
+    """
+    width, num_actions = out.shape[1], len(actions)
+    factor, inside, weight = np.empty(width), np.empty(width), _inverse(scale)
+    outer, gained = np.empty(len(order)), np.empty(num_actions)
+    for row in range(len(out)):
+        emitted, result, given = emission[there[row]], out[row], right[row]
+        for k in range(width):
+            factor[k] = emitted[events[k]]
+        for k in range(width):
+            factor[k] *= weight[k]
+            inside[k] = given[k] * factor[k]
+        if not adds:
+            result[:] = 0.0
+        begin, last = indptr[row], indptr[row + 1] - 1
+        for entry in range(begin, last + 1, 5):
+            i, j, m, n, o, a, b, c, d, e = _five(data, entry, last)
+            va, vb, vc = columns[indices[i]], columns[indices[j]], columns[indices[m]]
+            vd, ve = columns[indices[n]], columns[indices[o]]
+            sa = sb = sc = sd = se = 0.0
+            for k in range(width):
+                value = inside[k]
+                sa += value * va[k]
+                sb += value * vb[k]
+                sc += value * vc[k]
+                sd += value * vd[k]
+                se += value * ve[k]
+                result[k] += factor[k] * (a * va[k] + b * vb[k] + c * vc[k] + d * vd[k] + e * ve[k])
+            outer[order[i]], outer[order[j]], outer[order[m]], outer[order[n]] = sa, sb, sc, sd
+            outer[order[o]] = se
+    for row in range(len(here)):
+        gained[:] = 0.0
+        for entry in range(ends[row], ends[row + 1]):
+            likely, total = probabilities[entry], outer[entry]
+            for action in range(num_actions):
+                gained[action] += likely[action] * total
+        into = found[here[row]]
+        for action in range(num_actions):
+            into[action] += actions[action] * gained[action]
 
 
 @numba.njit
