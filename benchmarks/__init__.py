@@ -5,7 +5,18 @@ Each module has a `TITLE` and `run(settings)`, which measures its contenders sid
 
 import os
 
-MODULES = ("exact", "sparse_exact", "big_tree", "gradient", "scaling", "brackets", "planning", "game", "spread")
+MODULES = (
+    "exact",
+    "sparse_exact",
+    "big_tree",
+    "gradient",
+    "scaling",
+    "compiled",
+    "brackets",
+    "planning",
+    "game",
+    "spread",
+)
 
 # One BLAS thread for every contender, unless the caller says otherwise. On two idle cores a second thread changed
 # either side by about a third at most, up or down, at these sizes; with others on the cores, veil's many small products

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from tests.engine.chains import on_sparse_kernel
+from veil.engine.backends.column_steps import ColumnSteps
 from veil.engine.chain import Chain
 from veil.engine.columns import ColumnPass
 from veil.engine.device import DevicePass
@@ -41,6 +43,18 @@ def by_prefixes(chain: Chain, events: np.ndarray, memory_bytes: int = PLENTY) ->
 
 def by_columns(chain: Chain, events: np.ndarray, memory_bytes: int = PLENTY) -> ColumnPass:
     return ColumnPass(on_sparse_kernel(chain), events, gradient=True, memory_bytes=memory_bytes)
+
+
+def by_compiled_columns(chain: Chain, events: np.ndarray, memory_bytes: int = PLENTY) -> ColumnPass:
+    """As `by_columns`, with compiled loops."""
+    pytest.importorskip("numba")
+    return compiled_pass(on_sparse_kernel(chain), events, memory_bytes)
+
+
+def compiled_pass(chain: Chain, events: np.ndarray, memory_bytes: int = PLENTY) -> ColumnPass:
+    """The pass with compiled loops over a sparse chain."""
+    steps = ColumnSteps(chain.hidden, chain.table, is_compiled=True)
+    return ColumnPass(chain, events, gradient=True, memory_bytes=memory_bytes, steps=steps)
 
 
 def log_likelihoods(run: AnyPass) -> np.ndarray:

@@ -15,6 +15,7 @@ from tests.engine.passes import (
     any_sequences,
     assert_agree,
     by_columns,
+    by_compiled_columns,
     by_prefixes,
     joint_of,
     log_likelihoods,
@@ -34,6 +35,7 @@ PASSES: dict[str, Callable[[Chain, np.ndarray], AnyPass]] = {
     "prefixes": by_prefixes,
     "prefixes on sparse transitions": lambda chain, events: by_prefixes(on_sparse_kernel(chain), events),
     "columns": by_columns,
+    "columns, compiled": by_compiled_columns,
 }
 
 
@@ -70,7 +72,7 @@ def test_every_pass_is_the_joint_table_with_the_exact_gradient(name: str, kind: 
 
 @looped("timed", [False, True])
 @looped("split", [0, 17, 40])
-@looped("make", [by_prefixes, by_columns])
+@pytest.mark.parametrize("make", [by_prefixes, by_columns, by_compiled_columns])
 def test_little_memory_changes_no_bit(make: Callable[..., AnyPass], split: int, timed: bool):
     chain = mixing_chain(40, split, timed=timed)
     events = any_sequences(chain, 50, np.random.default_rng(1))
@@ -95,7 +97,7 @@ def test_neither_order_nor_repetition_of_sequences_matters(name: str):
     np.testing.assert_allclose(pulled_back(often, slope), pulled_back(once, united), rtol=1e-11)
 
 
-@pytest.mark.parametrize("make", [by_prefixes, by_columns])
+@pytest.mark.parametrize("make", [by_prefixes, by_columns, by_compiled_columns])
 def test_a_long_sequence_neither_underflows_nor_overflows(make: Callable[..., AnyPass]):
     chain = mixing_chain(3_000, 1_500)
     events = any_sequences(chain, 3, np.random.default_rng(0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.passes import PLENTY, any_sequences, by_columns, by_prefixes
+from tests.engine.passes import PLENTY, any_sequences, by_columns, by_compiled_columns, by_prefixes
 from tests.seeds import looped
 from veil.engine.chain import Chain, make_chain
 from veil.engine.columns import ColumnPass
@@ -61,7 +61,7 @@ def one_by_one(make: Callable, chain: Chain, events: np.ndarray, slope: np.ndarr
 @looped("sees_actions", [False, True])
 @looped("timed", [False, True])
 @looped("ahead", [0, 1, 3])
-@looped("make", [by_prefixes, by_columns])
+@pytest.mark.parametrize("make", [by_prefixes, by_columns, by_compiled_columns])
 def test_one_pass_is_the_passes_up_to_each_time(make: Callable, ahead: int, timed: bool, sees_actions: bool):
     chain = random_chain(ahead, timed=timed, sees_actions=sees_actions)
     rng = np.random.default_rng(1)

@@ -1,5 +1,6 @@
 """Memory that is used again: arrays of one pass serve the next, and the C library keeps the pages of small ones."""
 
+from bisect import bisect_left
 from functools import cache
 from threading import Lock
 
@@ -20,7 +21,8 @@ class Buffers:
     """
 
     def __init__(self):
-        self._free: list[np.ndarray] = []
+        self._free: list[np.ndarray] = []  # by size
+        self._sizes: list[int] = []
         self._kept = 0  # numbers in them
         self._lock = Lock()
 
@@ -33,10 +35,12 @@ class Buffers:
         """An array `(rows, columns)` with arbitrary contents."""
         size = rows * columns
         with self._lock:
-            fitting = (place for place, flat in enumerate(self._free) if size <= flat.size <= 2 * size)
-            place = next(fitting, None)
-            flat = np.empty(size) if place is None else self._free.pop(place)
-            self._kept -= 0 if place is None else flat.size
+            place = bisect_left(self._sizes, size)
+            if place < len(self._sizes) and self._sizes[place] <= 2 * size:
+                flat = self._free.pop(place)
+                self._kept -= self._sizes.pop(place)
+            else:
+                flat = np.empty(size)
         return flat[:size].reshape(rows, columns)
 
     def give(self, *arrays: np.ndarray | None) -> None:
@@ -48,7 +52,9 @@ class Buffers:
                     continue
                 if owner.size + self._kept <= _MOST_KEPT:
                     self._kept += owner.size
-                    self._free.append(owner.reshape(-1))
+                    place = bisect_left(self._sizes, owner.size)
+                    self._sizes.insert(place, owner.size)
+                    self._free.insert(place, owner.reshape(-1))
 
 
 @cache

@@ -63,8 +63,8 @@ class ColumnPass:
         self._ends = np.cumsum([len(lane) for lane in lanes])[:-1]
         # With a gradient the messages of all lanes are kept at once, each lane's in proportion to its sequences.
         share = memory_bytes / len(events) if gradient else memory_bytes / (min(len(lanes), cores()) * len(lanes[0]))
-        given = self._steps, self._readings
-        self._lanes = list(in_threads(lambda lane: _Lane(*given, lane, gradient, share * len(lane), clock), lanes))
+        given, kind = (self._steps, self._readings), _kind_of_lane(self._steps)
+        self._lanes = list(in_threads(lambda lane: kind(*given, lane, gradient, share * len(lane), clock), lanes))
         self.result = Posteriors(
             log_likelihood=np.concatenate([lane.log_likelihood for lane in self._lanes]),
             posterior=np.concatenate([lane.posterior for lane in self._lanes]),
@@ -98,7 +98,15 @@ class ColumnPass:
         return result
 
 
-class _Lane:
+def _kind_of_lane(steps: ColumnSteps) -> "type[Lane]":
+    if not steps.is_compiled:
+        return Lane
+    from .compiled_columns import CompiledLane  # imports Numba
+
+    return CompiledLane
+
+
+class Lane:
     """Some sequences, forward to the split and backward to it; messages of a time are about its reachable states."""
 
     def __init__(
@@ -160,11 +168,11 @@ class _Lane:
         if self._forward.times:
             first = spread if self._beta is None else spread * self._beta  # without beta there is no other side
             first *= inverse(self._alpha_scale)
-            self._forward.back(first, np.add.reduce, self._ahead, self._pull_ahead, self._pull_earlier)
+            self._forward.back(first, self._ahead, self._pull_ahead, self._pull_earlier)
         if self._backward.times:
             spread *= self._alpha
             spread *= inverse(self._beta_scale)
-            self._backward.back(spread, np.maximum.reduce, self._back, self._pull_back)
+            self._backward.back(spread, self._back, self._pull_back)
         for (_, emitter), (time, outer) in self._outer.items():
             self._add(time, emitter, outer)
         self._give_back()
@@ -313,6 +321,7 @@ class _Kept:
         self.every = 1 if (1 + 6 / max(1, steps)) * all_bytes <= memory_bytes else max(2, round(steps**0.5))
         self.keep = keep
         self._messages: dict[int, np.ndarray] = {}
+        self._scales: list[np.ndarray] = []
 
     def run(
         self, messages: np.ndarray, scale_of: Callable, step: Callable, read: Callable = _read_nothing
@@ -327,6 +336,7 @@ class _Kept:
             self._clock.check()
             read(time, messages, scale)
             before, messages = messages, step(time, messages, scale)
+            self._scales.append(scale)
             if self.keep and position % self.every == 0:
                 self._messages[position] = before
             else:
@@ -335,20 +345,17 @@ class _Kept:
             logs = logs + natural_log(scale)
         return messages, logs
 
-    def back(
-        self, slope: np.ndarray, scale_of: Callable, step: Callable, pull: Callable, read: Callable = _read_nothing
-    ) -> None:
+    def back(self, slope: np.ndarray, step: Callable, pull: Callable, read: Callable = _read_nothing) -> None:
         """All steps backwards, from the gradient in the last messages; `read` finds what to add at each time before."""
         for begin in range((len(self.times) - 1) // self.every * self.every, -1, -self.every):
             end = min(begin + self.every, len(self.times))
             for position in range(begin + 1, end):
                 self._clock.check()
-                before = self._messages[position - 1]
-                self._messages[position] = step(self.times[position - 1], before, scale_of(before, axis=0))
+                before = position - 1
+                self._messages[position] = step(self.times[before], self._messages[before], self._scales[before])
             for position in range(end - 1, begin - 1, -1):
                 self._clock.check()
-                messages, time = self._messages.pop(position), self.times[position]
-                scale = scale_of(messages, axis=0)
+                messages, time, scale = self._messages.pop(position), self.times[position], self._scales[position]
                 added = read(time, messages, scale)  # before the messages are written over
                 later, slope = slope, pull(time, messages, scale, slope)
                 if added is not None:

@@ -63,6 +63,11 @@ class EventColumns:
         self._entries = None if self._dense is not None else sp.csc_array(table)
         self._size = num_rows(table)
 
+    @property
+    def dense(self) -> Float[np.ndarray, "N E"] | None:
+        """All columns, if the table is small."""
+        return self._dense
+
     def take(
         self, rows: Int[np.ndarray, " m"], events: Int[np.ndarray, " n"], out: Float[np.ndarray, "m n"]
     ) -> Float[np.ndarray, "m n"]:

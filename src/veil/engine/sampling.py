@@ -49,6 +49,11 @@ class RowDraws:
         # Rounding in the running sum may step over the edge of the row.
         return self._columns[np.clip(entry, first, end - 1)]
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The first entries of the rows and their ends; the columns of the entries; the running sum before each entry."""
+        return self._first, self._end, self._columns, self._sums
+
 
 class Emissions:
     """Draws events: the first one together with the state, later ones from the emitter of the action."""
@@ -56,7 +61,7 @@ class Emissions:
     def __init__(self, hidden: Hidden):
         self._root = RowDraws(hidden.first.reshape((1, -1)))
         self._num_first = num_columns(hidden.first)
-        self._emitters = [RowDraws(emitter.table) for emitter in hidden.emitters]
+        self.emitters = [RowDraws(emitter.table) for emitter in hidden.emitters]
 
     def first(self, uniform: Float[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
         """Start states and first events."""
@@ -67,10 +72,10 @@ class Emissions:
         self, emitter: Int[np.ndarray, " n"], states: Int[np.ndarray, " n"], uniform: Float[np.ndarray, " n"]
     ) -> Int[np.ndarray, " n"]:
         """The event on entering a state by an action of a emitter."""
-        if len(self._emitters) == 1:
-            return self._emitters[0].draw(states, uniform)
+        if len(self.emitters) == 1:
+            return self.emitters[0].draw(states, uniform)
         events = np.empty(len(states), dtype=np.int32)
-        for number, emission in enumerate(self._emitters):
+        for number, emission in enumerate(self.emitters):
             here = np.flatnonzero(emitter == number)
             events[here] = emission.draw(states[here], uniform[here])
         return events

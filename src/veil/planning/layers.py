@@ -13,8 +13,10 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
+from ..common.memo import memo
 from ..common.workers import ALONE, Team
 from ..engine.backends.column_steps import ColumnSteps, patterns, reachable_sets
+from ..engine.backends.compiled import serves
 from ..engine.buffers import keep_pages
 from ..engine.chain import Chain
 from ..engine.columns import ColumnPass
@@ -52,6 +54,7 @@ class Layers:
         self._ends = [pattern.here for pattern in self._patterns] + [pattern.there for pattern in self._patterns[-1:]]
         self._moves, self._emissions = RowDraws(hidden.kernel.stacked), Emissions(hidden)
         self._emitter_of = np.argmax([emitter.actions for emitter in hidden.emitters], axis=0)
+        self.expected_seconds = 0.0  # of all plain passes to come: see `is_compiled`
         self._newest: dict[bool, ColumnSteps] = {}  # of what is observed of the chain, and of the chain
 
     def send(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
@@ -68,13 +71,18 @@ class Layers:
         """Sequences whose messages may be kept at a time."""
         return max(2, _MESSAGE_BYTES // 4 // (8 * (sum(self._sizes) + 6 * max(self._sizes))))
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether draws and passes are compiled loops; a function of the expected work, the same in every process."""
+        return serves(self.hidden, self.expected_seconds)
+
     def steps(self, table: Float[np.ndarray, "T C A"], hidden: Hidden | None = None) -> ColumnSteps:
         """The transitions under a table; those of the newest are kept, since it is evaluated in several ways."""
         hidden = hidden or self.hidden
         key = hidden is self._observed
         found = self._newest.get(key)
         if found is None or found.table is not table:
-            found = self._newest[key] = ColumnSteps(hidden, table)
+            found = self._newest[key] = ColumnSteps(hidden, table, is_compiled=self.is_compiled)
         return found
 
     def draw(
@@ -82,6 +90,11 @@ class Layers:
     ) -> Int[np.ndarray, "k T+1"]:
         """Event sequences of independent runs under a table."""
         hidden = self.hidden
+        if self.is_compiled:
+            from ..engine.compiled_draws import CompiledDraws  # imports Numba
+
+            draws = memo(hidden, CompiledDraws, lambda: CompiledDraws(hidden, self._moves, self._emissions))
+            return draws.draw(table, count, generator)
         events = np.empty((count, hidden.horizon + 1), dtype=np.int64)
         states, events[:, 0] = self._emissions.first(generator.random(count))
         for time in range(hidden.horizon):
@@ -149,6 +162,7 @@ class Layers:
         seconds, size = PER_ENTRY * self.num_entries * count / len(given), table.nbytes * (1 + gradient)
         worth = seconds > _PER_BYTE * size and self.num_entries * (table.shape[-1] + 3) * 8 <= _MESSAGE_BYTES
         values, total = list[np.ndarray](), None
+        _ = self.is_compiled  # the loops are compiled here, before workers look for them in the cache
         for found, slope in (team if worth else ALONE).shares(_along_share, self, items, clock):
             values.append(found)
             total = slope if total is None else total + slope

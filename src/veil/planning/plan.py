@@ -11,14 +11,24 @@ from ..common.workers import ALONE, Team
 from ..measure.ladder import seconds_of
 from ..problem.problem import Problem
 from ..problem.terms import with_task
+from .backend import PER_ENTRY
 from .channels import make_channels
 from .device_layout import chosen_layout
+from .layers import Layers
 from .methods import check_options
 from .objective import Objective, make_objective
 from .options import SolveOptions
 from .policy_class import make_space, memory_words, smaller_classes
 from .sampled_ascent import FIRST_CHECK
-from .schedule import exact_schedule, first_batch, num_exact_starts, num_sampled_starts, sampled_schedule, step_seconds
+from .schedule import (
+    LONGEST,
+    exact_schedule,
+    first_batch,
+    num_exact_starts,
+    num_sampled_starts,
+    sampled_schedule,
+    step_seconds,
+)
 
 SHARE = 0.2
 """Of a time limit, or of what is left of it, for each work before the last search: a smaller class, convex games, starts, their
@@ -134,6 +144,7 @@ def planned(problem: Problem, options: SolveOptions, team: Team = ALONE) -> tupl
         objective = make_objective(space, channels, own, team)
         if not last and not _is_worth_it(objective, own):
             continue
+        _expect(objective, own)
         if options.method == "ascent":
             plans.append(_of_class(objective, own, is_given=options.start is not None or bool(objectives)))
         objectives.append(objective)
@@ -157,6 +168,15 @@ def _is_worth_it(objective: Objective, options: SolveOptions) -> bool:
     if options.time_limit is None or not objective.is_sampled or objective.space.on_device is not None:
         return True
     return FIRST_CHECK * step_seconds(objective, first_batch(objective)) <= options.time_limit
+
+
+def _expect(objective: Objective, options: SolveOptions) -> None:
+    """Tell what evaluates samples how much work to expect at most."""
+    sequences = first_batch(objective) * (LONGEST if options.iterations is None else options.iterations)
+    for layers in (space.layers for space in objective.sampled):
+        if isinstance(layers, Layers):
+            seconds = PER_ENTRY * layers.num_entries * sequences
+            layers.expected_seconds = seconds if options.time_limit is None else min(seconds, options.time_limit)
 
 
 def _of_class(objective: Objective, options: SolveOptions, *, is_given: bool) -> ClassPlan:

@@ -11,12 +11,13 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from ...common.memo import memo
 from ..hidden import Hidden
 from ..kernel import Kernel, SparseKernel
 from ..products import add_product
+from .compiled import loops
 
 _MOST_ENTRIES = 2**24  # transitions of all times together, 1 GiB; beyond, each step has all of them
 _MOST_KEPT = 2**25  # mixed transitions kept for the lanes of a pass: 256 MiB each way
@@ -181,10 +182,14 @@ def _pattern(kernel: SparseKernel, here: np.ndarray, there: np.ndarray) -> Patte
 
 
 class ColumnSteps:
-    """The transitions of each emitter under a table `(T|1, C, A)`, by rows and by columns."""
+    """The transitions of each emitter under a table `(T|1, C, A)`, by rows and by columns.
 
-    def __init__(self, hidden: Hidden, table: Float[np.ndarray, "T C A"]):
+    `is_compiled`: passes over them use the loops of `backends.loops`.
+    """
+
+    def __init__(self, hidden: Hidden, table: Float[np.ndarray, "T C A"], *, is_compiled: bool = False):
         self.hidden, self.table, self.patterns = hidden, table, patterns(hidden)
+        self.is_compiled = is_compiled
         distinct = {id(one): one for one in self.patterns} if len(table) == 1 else dict(enumerate(self.patterns))
         self._keeps = sum(len(one.row) for one in distinct.values()) * len(hidden.emitters) <= _MOST_KEPT
         self._made: dict[tuple[int, bool], tuple[Matrix, ...]] = {}
@@ -212,9 +217,20 @@ class ColumnSteps:
         order, rows, ends = pattern.turned
         if turned:
             return tuple(Matrix(ends, rows, one.data[order]) for one in self.matrices(time, turned=False))
-        weights, emitters = self.weights(time), self.hidden.emitters
+        emitters = self.hidden.emitters
+        if self.is_compiled:
+            return tuple(Matrix(pattern.indptr, pattern.column, self._mixed(time, one.actions)) for one in emitters)
+        weights = self.weights(time)
         parts = [weights if len(emitters) == 1 else weights * emitter.actions for emitter in emitters]
         return tuple(Matrix(pattern.indptr, pattern.column, pattern.mix(part)) for part in parts)
+
+    def _mixed(self, time: int, actions: Bool[np.ndarray, " A"]) -> Float[np.ndarray, " e"]:
+        """What `Pattern.mix` finds for the actions of an emitter, by a compiled loop."""
+        pattern, table = self.patterns[time], np.ascontiguousarray(self.table[self.row(time)])
+        result, cell = np.empty(len(pattern.row)), np.ascontiguousarray(self.hidden.cell, dtype=np.int64)
+        about = actions.astype(np.float64), pattern.indptr, pattern.probabilities
+        loops().mix(table, cell, pattern.here, *about, result)
+        return result
 
     def push(self, columns: Float[np.ndarray, "n *k"], time: int) -> Float[np.ndarray, "m *k"]:
         """Distributions one step on, over all events."""
