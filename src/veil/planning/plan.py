@@ -172,10 +172,10 @@ def _is_worth_it(objective: Objective, options: SolveOptions) -> bool:
 
 def _expect(objective: Objective, options: SolveOptions) -> None:
     """Tell what evaluates samples how much work to expect at most."""
-    sequences = first_batch(objective) * (LONGEST if options.iterations is None else options.iterations)
+    count = LONGEST if options.iterations is None else options.iterations
     for layers in (space.layers for space in objective.sampled):
         if isinstance(layers, Layers):
-            seconds = PER_ENTRY * layers.num_entries * sequences
+            seconds = PER_ENTRY * layers.num_entries * first_batch(objective) * count
             layers.expected_seconds = seconds if options.time_limit is None else min(seconds, options.time_limit)
 
 
