@@ -40,7 +40,7 @@ def put(path: str, value: object) -> Callable[[Any, Any], None]:
 
     def change(head: Any, arrays: dict[str, np.ndarray]) -> None:
         if path in arrays:
-            arrays[path] = np.concatenate([[value], arrays[path].ravel()[1:]]).reshape(arrays[path].shape)
+            arrays[path] = np.concatenate([np.array([value]), arrays[path].ravel()[1:]]).reshape(arrays[path].shape)
             return
         *way, last = path.split(".")
         for step in way:
