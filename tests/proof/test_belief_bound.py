@@ -16,7 +16,7 @@ from veil.proof.claims import BeliefBound, Beliefs
 def unseen(horizon: int = 1, discount: float = 1.0, moves: Any = ((1, 0), (0, 1)), **changes: Any) -> veil.Problem:
     """Two states that stay, of which nobody sees anything; actions cost 1/2 on average, the end 2; 3 may be spent."""
     model = veil.Model(
-        np.array(moves, dtype=float)[:, None], {"gain": np.zeros((2, 1)), "energy": np.array([[0.0], [1.0]])}, [0.5, 0.5], discount,
+        np.array(moves, dtype=float)[:, None], {"gain": [[0.0], [0.0]], "energy": [[0.0], [1.0]]}, [0.5, 0.5], discount,
         terminal_rewards={"gain": [0.0, 0.0], "energy": [0.0, 4.0]},
     )  # fmt: skip
     observer = veil.Observer(np.ones((2, 1)), sees_actions=True)
