@@ -1,6 +1,7 @@
 """False witnesses made by hand, over all kinds of items: each claims something that is false, and would prove it to a verifier
 that leaves out one check. Both verifiers refuse every one, and neither fails in any other way."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
@@ -17,14 +18,16 @@ from tests.proof.lies import dressed, is_refused
 from tests.proof.plain import code, saved, with_claim
 from tests.proof.test_beliefs import asked
 from tests.seeds import noted
+from veil.common.errors import CertificateError
 from veil.game.enclose import enclose
 from veil.policy.recall import recall
 from veil.proof.certificate import Certificate
+from veil.proof.checked_problem import CheckedProblem
 from veil.proof.checking import Draws, check
 from veil.proof.claims import ProvenBound, Sampled
 from veil.proof.compiled import record_of
 from veil.proof.described import described
-from veil.proof.sampling import DOUBT
+from veil.proof.sampling import DOUBT, Interval, Sampler
 from veil.proof.verify_files import verify_files
 
 OFF = 0.02  # by how much what is claimed is false
@@ -555,6 +558,25 @@ def test_the_honest_claim_holds(kind: Callable[[], Case], tmp_path: Path):
     assert (found.delayed is None) == (claim.delayed is None)
     assert found.beliefs is None or 0 <= found.beliefs - claim.lower <= 1e-11
     assert repr(claim).endswith(f" bits{'' if claim.feasible else ', not feasible'})")
+
+
+def test_claims_with_confidence_are_borne_out_by_three_rounds_of_draws():
+    """Each has four times the sequences and half of the doubt of the one before; all claims share the doubt."""
+    problem, policy, claim = case(drawn)
+    one, sampler = claim.channels[0], Sampler(CheckedProblem(record_of(problem)), described(problem, policy))
+
+    def found(lower: float, sequences: int | None = None, confidence: float = 0.75) -> Interval:
+        told = dressed(replace(claim, channels=(replace(one, sampled=Sampled(lower, 1.0, 2000)),)))
+        return veil.verify(told, problem, policy, sequences=sequences, confidence=confidence, seed=1).sampled[0]
+
+    random = np.random.default_rng(1)
+    rounds = [sampler.interval(2000 * 4**number, 0.25 / 2 / 2 ** (number + 1), random, None) for number in range(3)]
+    for before, proven in zip((0.0, *(math.nextafter(one.lower, 1) for one in rounds)), rounds, strict=False):
+        assert found(before) == proven
+    assert found(0.0, 500) == sampler.interval(500, 0.0625, np.random.default_rng(1), None)
+    assert found(0.0, 500, 0.5) == sampler.interval(500, 0.125, np.random.default_rng(1), None)
+    with pytest.raises(CertificateError, match=r"^channel own: .* is found in 32,000 sequences"):
+        found(max(one.lower for one in rounds) + 1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
