@@ -1,5 +1,6 @@
 """The bound that beliefs prove: its allowance for rounding in full, where all other numbers are exact, and what is refused."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,15 @@ def test_the_allowance_for_values_at_every_time(secret: Any, value: float, weigh
     expected = documented(checked, 2, value=value, label=2, weights=weights, sizes=0.0, slack=0.0)
     lost = expected - belief_bound(checked, even(2), (None, 3.0))
     assert value <= lost / UNIT <= 8 * value
+
+
+def test_a_secret_that_is_settled_first():
+    """Who is told the state is told the first one, and who sees nothing forgets nothing."""
+    checked, points = CheckedProblem(unseen(1, secret=veil.InitialState())), even(1).points
+    known = BeliefBound(0.0, (0.0, 0.0), even(1).first, (replace(points[0], place=np.array([0, 3])),))
+    assert belief_bound(checked, known, (None, 3.0)) == pytest.approx(1.0, abs=1e-12)
+    other = BeliefBound(0.0, (0.0, 0.0), even(1).first, (replace(points[0], place=np.array([0, 2])),))
+    assert belief_bound(checked, other, (None, 3.0)) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_value_that_lies_ahead_is_that_of_the_moves():

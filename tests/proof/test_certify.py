@@ -15,6 +15,7 @@ from tests.proof.lies import dressed
 from tests.proof.reading import CheckedProblem, checked_for, policy_values
 from tests.proof.test_checked import example, whole
 from tests.seeds import blocks
+from veil.common.clock import Progress
 from veil.engine.feasibility import other_targets
 from veil.engine.return_range import threshold
 from veil.game.bounds import Bounds
@@ -224,6 +225,17 @@ def test_an_interrupt_leaves_a_proof_that_holds(reports: int):
     assert veil.verify(proof, problem, policy).upper <= proof.upper
 
 
+def test_what_is_reported_of_a_proof():
+    """Its phase, and how much of its time is over."""
+    problem, news = veil.gallery.load("paper-initial-state", horizon=6).replace(min_return="50%"), list[Progress]()
+    certify(problem, veil.MarkovPolicy.uniform(problem), 2.0, gap=0.1, progress=news.append)
+    proving = [one for one in news if one.phase == "proving"]
+    assert proving
+    for one in proving:
+        assert 1 <= one.of <= 2
+        assert 0 <= one.iteration == min(one.of, int(one.seconds))
+
+
 def test_an_error_may_be_up_to_four_times_what_is_found():
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[0.3], [1.1]], 0)
     problem = example().replace(model=model)
@@ -265,9 +277,9 @@ def loud(size: int, events: int, horizon: int, noise: float, **changes: Any) -> 
 @pytest.mark.parametrize(("goal", "noise"), [("opaque", 5.0), ("transparent", 1.0)])
 def test_bits_that_cannot_be_proven_are_drawn(goal: Any, noise: float):
     """The claim is 1.8 widths of the interval from the mean of so many draws, and other draws bear it out."""
-    problem = loud(300, 300, 3, noise)
+    problem = loud(120, 300, 3, noise)
     policy = veil.MarkovPolicy.uniform(problem)
-    proof = certify(problem, policy, 3.0, gap=10.0, goal=goal)
+    proof = certify(problem, policy, 10.0, goal=goal, memory_bytes=0)
     (one,), found = proof.channels, verify(proof, problem, policy, seed=1).sampled[0]
     assert one.sampled is not None
     assert not proof.is_exact
@@ -295,7 +307,7 @@ def test_a_return_that_cannot_be_proven_is_drawn(threshold: float, met: bool, wo
     problem = loud(30, 150, 4, 5.0, agent_sees="state+observations", constraints=limits)
     problem = problem.replace(min_return=min(threshold, veil.max_return(problem)))
     policy = veil.MemoryPolicy.uniform(problem, veil.ObservationMemory(1, clock=False))
-    proof = certify(problem, policy, 1.0, gap=10.0)
+    proof = certify(problem, policy, 1.0, memory_bytes=0)
     first, second = proof.quantities
     assert (first.met, second.met, proof.feasible, proof.likely_feasible) == (met, True, False, met)
     for one, value in zip(proof.quantities, veil.constraint_values(problem, policy), strict=True):
