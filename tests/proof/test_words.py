@@ -65,3 +65,39 @@ def test_what_is_said_of_a_channel_with_bounds(least: Any, most: Any, drawn: tup
     assert said.endswith(f". {words}")
     assert "in each of own and p (proven); proven upper bound on the least of them over all policies" in said
     assert (f" with H(q) ≥ {least!r}:" in said) == (least is not None)
+
+
+EXACT, PART = {"lower": 0.25}, {"lower": 0.25, "window": (3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("channel", "changes", "words"),
+    [
+        (EXACT, {}, "Gap: 0.5000 bits; 0.2500 due to the policy class (the solver knows a history policy that hides 0.5000"
+         " bits; a better policy of this class may gain a part), 0.2500 due to the solver"),
+        (EXACT, {"best_known": 0.125}, "Gap: 0.5000 bits; 0.0000 due to the policy class"),
+        (PART, {}, "0.2500 due to the policy class or to the lower bound, which is not exact (the"),
+        ({"lower": 0.0, "window": (3, 4)}, {}, "not known, since nothing is proven of what the policy hides."),
+        ({"lower": 0.0}, {}, "Gap: 0.7500 bits; 0.5000 due to the policy class"),
+        (EXACT, {"best_known": None}, "Gap: 0.5000 bits; its parts are not known, since no game was solved."),
+        (EXACT, {"policy_class": "a history policy; its agent sees all"}, "Gap: 0.5000 bits, all of it due to the solver"),
+        (PART | {"sampled": Sampled(0.5, 0.75, 9)}, {}, "Gap: 0.2500 bits with confidence 1 − 1e-6; 0.5000 bits proven."),
+        (EXACT | {"sampled": Sampled(0.5, 0.75, 9)}, {}, "Gap: 0.5000 bits; 0.2500 due"),
+    ],
+)  # fmt: skip
+def test_the_parts_of_the_gap(channel: dict[str, Any], changes: dict[str, Any], words: str):
+    """Between 1/4 and 3/4, where a policy that hides half a bit is known; a late agent hides at most 5/8."""
+    claim = case(plain)[2]
+    every, late = claim.bounds
+    own, bounds = replace(claim.channels[0], **channel), (replace(every, upper=0.75), replace(late, upper=0.625))
+    told = replace(claim, channels=(own,), **{"bounds": bounds, "best_known": 0.5} | changes)
+    assert words in told.summary()
+    assert ("a policy can gain at most 0.3750 bits" in told.summary()) == (
+        "a better policy" in told.summary() and own.lower > 0
+    )
+    assert told.class_gap is None or told.class_gap + (told.solver_gap or 0.0) == pytest.approx(told.gap)
+    alone = replace(told, bounds=bounds[:1])
+    assert "a policy can gain at most" not in alone.summary()
+    missed = replace(told, quantities=tuple(replace(one, met=False) for one in told.quantities))
+    assert "Gap" not in missed.summary()
+    assert repr(missed) == repr(told).removesuffix("bits)") + "bits, not feasible)"
