@@ -7,7 +7,8 @@ import pytest
 
 from tests.proof.test_witnesses import case, pairs, plain
 from veil.proof.claims import Sampled
-from veil.proof.words import claim_words
+from veil.proof.compiled import record_of
+from veil.proof.words import bound_words, claim_words
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,12 @@ def test_what_is_said_of_a_channel_with_bounds(least: Any, most: Any, drawn: tup
     assert said.endswith(f". {words}")
     assert "in each of own and p (proven); proven upper bound on the least of them over all policies" in said
     assert (f" with H(q) ≥ {least!r}:" in said) == (least is not None)
+
+
+def test_whose_sight_a_bound_is_about():
+    record, words = record_of(case(pairs)[0]), "all that each observer sees, independently given the states"
+    assert words in bound_words(record, "opaque", several=True)
+    assert "all that the observer sees" in bound_words(record, "opaque")
 
 
 EXACT, PART = {"lower": 0.25}, {"lower": 0.25, "window": (3, 4)}

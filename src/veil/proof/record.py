@@ -192,7 +192,7 @@ class _Reader(Arrays):
         require(counts, "problem: the return over an infinite horizon has no discount")
         require(head["agent"] < len(observers), "problem: there is no observer of the number of its agent")
         given = {name: value for name, value in head.items() if name not in ("observers", "channels", "quantities")}
-        state, cell = self.integers("state", 0, self.states, size), self.integers("cell", 0, head["cells"], size)
+        state, cell = self.integers("state", 0, self.states), self.integers("cell", 0, head["cells"], size)
         return Record(
             **given, moves=moves, starts=(starts, factors[0], factors[1]), model=model, state=state, cell=cell,
             observers=observers, channels=channels, quantities=quantities, digest=digest,
