@@ -262,6 +262,7 @@ def test_values_after_the_horizon_are_wrong_by_at_most_their_residual():
         (np.array([[0, 0], [0, 0]]), False),
         (np.zeros((0, 0)), False),
         (None, False),
+        ([[0.0, 0.0], [0.0, 0.0]], False),
     ],
 )
 def test_which_values_after_the_horizon_are_read(values: Any, accepted: bool):
@@ -269,7 +270,8 @@ def test_which_values_after_the_horizon_are_read(values: Any, accepted: bool):
     if accepted:
         assert earned_after(checked, values)[1] > LARGEST
     else:
-        found = type(values).__name__ if values is None else rf"{values.dtype} of shape {re.escape(str(values.shape))}"
+        plain = not isinstance(values, np.ndarray)
+        found = type(values).__name__ if plain else rf"{values.dtype} of shape {re.escape(str(values.shape))}"
         with pytest.raises(CertificateError, match=f"^values: (it is {found}, expected|they are not finite)"):
             earned_after(checked, values)
 
