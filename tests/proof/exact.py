@@ -145,6 +145,12 @@ def play(exact: ExactProblem, choose: Choice) -> tuple[Decimal, Fraction]:
 
 def play_all(exact: ExactProblem, choose: Choice) -> tuple[Decimal, list[Fraction]]:
     """`H(Z|Y)` to fifty digits, and the return and the quantity of every further constraint exactly."""
+    joint, gained = played(exact, choose)
+    return entropy(joint), gained
+
+
+def played(exact: ExactProblem, choose: Choice) -> tuple[dict[tuple[int, ...], dict[object, Fraction]], list[Fraction]]:
+    """The probability of each value of the secret with each sequence of events, and all quantities."""
     here: dict[tuple[Path, int], Fraction] = {}
     for x, event, mass in exact.starts():
         key = (((event,), (x,)), exact.value(0, x, -1))
@@ -169,7 +175,7 @@ def play_all(exact: ExactProblem, choose: Choice) -> tuple[Decimal, list[Fractio
             gained[place] += discount**exact.horizon * mass * exact.last(states[-1], number)
         row, value = joint.setdefault(seen, {}), exact.final(states, z)
         row[value] = row.get(value, Fraction(0)) + mass
-    return entropy(joint), gained
+    return joint, gained
 
 
 def entropy(joint: Mapping[tuple[int, ...], Mapping[Any, Fraction]]) -> Decimal:

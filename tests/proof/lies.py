@@ -1,6 +1,8 @@
 """Lies about certificates: structural and numerical changes of every item, with words and seal made anew; and what is true."""
 
 import random
+import re
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -11,6 +13,7 @@ import numpy as np
 import veil
 from tests.game.test_records import random_pairs
 from tests.proof.cases import KINDS, constrained, noisy_problem, random_policy, random_problem, with_path
+from veil.common.errors import CertificateError, TooLargeError
 from veil.engine.return_range import threshold
 from veil.game.solve import solve_game
 from veil.measure.constrained import quantity_values
@@ -26,6 +29,7 @@ STRANGE = (
     Fraction(1, 3), Decimal("0.1"),
 )  # fmt: skip
 TYPES = (np.int8, np.int16, np.uint8, np.int64, np.uint64, np.float16, np.float32, np.longdouble, complex, bool, object)
+PLACE = re.compile(r"(?!None)\w[\w ()]*: (?!None$)")  # how the words of a refusal begin
 OFF = 1e-9  # what two ways to compute a number may differ by
 
 
@@ -146,6 +150,20 @@ def drawn(claim: Certificate, problem: veil.Problem, policy: veil.Policy) -> Cer
     time = problem.secret_table.time
     channels = replace(channels, window=(time, time) if time <= problem.horizon else channels.window, upper=most)
     return dressed(replace(claim, channels=(channels, *claim.channels[1:]), best_known=None))
+
+
+def is_refused(verify: Callable[[Certificate], object], claim: Certificate) -> bool:
+    """Whether a verifier refuses a certificate, or says that it cannot tell; its first words are the place of the fault."""
+    words = ""
+    try:
+        verify(claim)
+    except TooLargeError:
+        return True
+    except CertificateError as error:
+        words = str(error)
+    assert not words or PLACE.match(words), words
+    assert "followed (" not in words, words
+    return bool(words)
 
 
 def dressed(claim: Certificate) -> Certificate:

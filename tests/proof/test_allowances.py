@@ -16,13 +16,26 @@ import veil
 from tests.game.test_records import random_pairs
 from tests.proof.cases import constrained, noisy_problem, random_policy, tiny_problem, with_path
 from tests.proof.exact import ExactProblem, best_response
-from tests.proof.reading import CheckedProblem, Witness, checked_pairs, policy_values, read_policy, rule_bound
+from tests.proof.reading import (
+    CheckedProblem,
+    Witness,
+    checked_for,
+    checked_pairs,
+    policy_values,
+    read_policy,
+    rule_bound,
+)
+from tests.proof.test_percentages import random_range
 from veil.common.clock import UNLIMITED
 from veil.engine.feasibility import other_targets
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
+from veil.proof.attainable import attainable, rounding_of
 from veil.proof.certify import certify
+from veil.proof.described import described
+from veil.proof.feasibility import after_horizon
 from veil.proof.forward import MOST_MOVES, ForwardPass
+from veil.proof.sampling import Sampler
 
 _FILE = Path(__file__).parent / "data" / "allowances.json"
 _SEEDS = range(24)
@@ -84,11 +97,37 @@ def widened(seed: int) -> float:
     return rule_bound(checked, witness, bounds, None) - first
 
 
+def ranges(seed: int) -> list[float]:
+    """The errors of the ends of what policies can reach, what two computations of these may differ by, and the error of a
+    policy's return: also without end, of large offsets, and of several models."""
+    problem = random_range(seed)
+    if seed % 3 == 0 and problem.return_over == "horizon":
+        problem = problem.replace(constraints=[veil.Return(max="40%")])
+    checked, values = CheckedProblem(problem), after_horizon(problem)
+    found = [attainable(checked, paid, values).error for paid in checked.paid]
+    found += [rounding_of(checked, paid) for paid in checked.paid]
+    policy = veil.MarkovPolicy.uniform(problem)
+    if seed % 2 == 0 and problem.horizon:
+        policy = veil.TimedPolicy(np.stack([np.asarray(policy)] * problem.horizon))
+    return [*found, policy_values(checked, policy, (-1, problem.horizon + 1), FLOOR, values).return_error]
+
+
+def drawn(seed: int) -> list[float]:
+    """The errors of draws, and the ends of what a run can pay."""
+    problem = problem_of(seed)
+    policy = random_policy(problem, _KINDS[seed % len(_KINDS)], seed)
+    sampler = Sampler(checked_for(problem, policy), described(problem, policy))
+    ends = [end for number in range(len(sampler.problem.paid)) for end in sampler.range(number)]
+    return [sampler.eta, sampler.error - 1e-12, *ends]
+
+
 def computed() -> dict[str, list[list[float]]]:
     return {
         "forward": [forward(seed) for seed in _SEEDS],
         "backward": [[backward(seed)] for seed in _SEEDS],
         "widened": [[widened(seed)] for seed in _SEEDS],
+        "ranges": [ranges(seed) for seed in _SEEDS],
+        "drawn": [drawn(seed) for seed in _SEEDS],
     }
 
 
@@ -101,6 +140,8 @@ def frozen() -> dict[str, list[list[float]]]:
 def test_allowances_of_a_policy(frozen: dict[str, list[list[float]]], seed: int):
     """Roundings, what is left out, and the errors of returns."""
     assert forward(seed) == pytest.approx(frozen["forward"][seed], rel=1e-6, abs=0)
+    assert ranges(seed) == pytest.approx(frozen["ranges"][seed], rel=1e-6, abs=0)
+    assert drawn(seed) == pytest.approx(frozen["drawn"][seed], rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize("seed", _SEEDS)

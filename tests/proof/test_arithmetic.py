@@ -59,6 +59,7 @@ def test_the_error_of_an_entropy_counts_the_values_of_its_longest_row():
     value, given = np.array([0, 1, 2, 3, 4, 5, 6, 7, 0]), np.array([0, 0, 0, 0, 0, 0, 0, 0, 1])
     mass = np.full(9, 1 / 16)
     assert conditional_entropy(mass, value, given) == conditional_entropy(mass, value, given, most=8)
+    assert conditional_entropy(mass, value, value) == conditional_entropy(mass, value, value, most=1)
 
 
 # Merging.

@@ -15,6 +15,7 @@ from tests.proof.lies import dressed
 from tests.proof.reading import CheckedProblem, checked_for, policy_values
 from tests.proof.test_checked import example, whole
 from tests.seeds import blocks
+from veil.common.clock import Progress
 from veil.engine.feasibility import other_targets
 from veil.engine.return_range import threshold
 from veil.game.bounds import Bounds
@@ -224,6 +225,17 @@ def test_an_interrupt_leaves_a_proof_that_holds(reports: int):
     assert veil.verify(proof, problem, policy).upper <= proof.upper
 
 
+def test_what_is_reported_of_a_proof():
+    """Its phase, and how much of its time is over."""
+    problem, news = veil.gallery.load("paper-initial-state", horizon=6).replace(min_return="50%"), list[Progress]()
+    certify(problem, veil.MarkovPolicy.uniform(problem), 2.0, gap=0.1, progress=news.append)
+    proving = [one for one in news if one.phase == "proving"]
+    assert proving
+    for one in proving:
+        assert 1 <= one.of <= 2
+        assert 0 <= one.iteration == min(one.of, int(one.seconds))
+
+
 def test_an_error_may_be_up_to_four_times_what_is_found():
     model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[0.3], [1.1]], 0)
     problem = example().replace(model=model)
@@ -244,7 +256,63 @@ def test_windows_and_merged_histories_prove_a_part_where_the_tree_does_not_fit()
     proof = certify(problem, policy, 1.5)
     low, high = veil.opacity(problem, policy, method="bracket").interval()
     assert not proof.is_exact
-    assert proof.channels[0].window[0] > 0
+    assert proof.channels[0].window[0] > 0 or proof.channels[0].merge > 0
     assert 0.25 < proof.lower <= high
     assert low <= proof.upper
     assert verify(proof, problem, policy)
+
+
+# What does not fit in the time.
+
+
+def loud(size: int, events: int, noise: float, actions: int = 2, **changes: Any) -> veil.Problem:
+    """Every state has one successor, so that nothing is hidden from who is told one; and there are too many histories."""
+    rng = np.random.default_rng(0)
+    moves = np.repeat(np.eye(size)[rng.permutation(size)][:, None], actions, axis=1)
+    model = veil.Model(moves, rng.random((size, actions)), np.full(size, 1 / size), discount=0.9)
+    observer = veil.Observer(rng.dirichlet(np.full(events, noise), size=size))
+    return veil.Problem(model, observer, veil.LastState(list(range(size // 2))), 3, **changes)
+
+
+@pytest.mark.parametrize(("goal", "noise"), [("opaque", 5.0), ("transparent", 1.0)])
+def test_bits_that_cannot_be_proven_are_drawn(goal: Any, noise: float):
+    """The claim is 1.8 widths of the interval from the mean of so many draws, and other draws bear it out."""
+    problem = loud(120, 300, noise)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 10.0, goal=goal, memory_bytes=0)
+    (one,), found = proof.channels, verify(proof, problem, policy, seed=1).sampled[0]
+    assert one.sampled is not None
+    assert not proof.is_exact
+    assert proof.is_sampled
+    assert one.sampled.sequences >= 256
+    logarithm, steps = math.log(8e6), one.sampled.sequences - 1
+    if goal == "opaque":
+        assert (one.lower, proof.likely_lower) == (0.0, one.sampled.lower)
+        off = found.mean - one.sampled.lower
+    else:
+        assert (proof.lower, proof.likely_upper) == (0.0, one.sampled.upper)
+        assert one.sampled.upper < one.upper - 0.02
+        off = one.sampled.upper - found.mean
+    least = 1.8 * 7 * logarithm / (3 * steps)
+    assert 0.9 * least < off < least + 1.8 * math.sqrt(2 * 0.1 * logarithm / steps) + 0.01
+    assert "with confidence" in proof.claim
+
+
+def test_a_return_that_cannot_be_proven_is_drawn():
+    """A step of a policy that remembers what it heard has too many moves, however much time there is; without end nothing
+    can be drawn."""
+    limits = [veil.Probability("F x", max=0.9, labels={"x": [3]})]
+    problem = loud(4, 730, 5.0, 16, agent_sees="state+observations", constraints=limits)
+    problem = problem.replace(min_return=veil.max_return(problem))
+    policy = veil.MemoryPolicy.uniform(problem, veil.ObservationMemory(1, clock=False))
+    proof = certify(problem, policy, 5.0, memory_bytes=0)
+    first, second = proof.quantities
+    assert (first.met, second.met, proof.feasible, proof.likely_feasible) == (False, True, False, False)
+    for one, value in zip(proof.quantities, veil.constraint_values(problem, policy), strict=True):
+        assert one.sequences == 20_000
+        assert abs(one.value - value.value) < one.error < 0.1
+    assert "with confidence 1 − 1e-6, which misses the threshold. P(F x) is at most" in proof.claim
+    verify(proof, problem, policy)
+    endless = problem.replace(return_over="infinite", min_return=None, constraints=[])
+    with pytest.raises(veil.TooLargeError, match="could not be proven in"):
+        certify(endless, policy, 0.0)

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,6 +119,19 @@ def test_offsets_are_exact_with_a_discount():
     forever = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[100.0], [102.0]], 0, discount=0.5)
     [endless] = CheckedProblem(example().replace(model=forever, return_over="infinite")).paid
     assert (endless.offset, endless.reward.tolist()) == (0, [[100.0], [102.0]])
+
+
+@pytest.mark.parametrize(("over", "most"), [("horizon", 2.0**898), ("infinite", 2.0**896)])
+def test_sums_of_rewards_are_of_at_most_2_to_the_900(over: Any, most: float):
+    """Four payments over the horizon with the one at its end; without end 1/16 of each step is lost."""
+    for reward, fits in ((most, True), (math.nextafter(most, math.inf), False)):
+        model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[reward], [0.0]], 0, discount=1 - 1 / 16)
+        problem = example().replace(model=model, horizon=3, return_over=over)
+        if fits:
+            CheckedProblem(problem)
+            continue
+        with pytest.raises(CertificateError, match=r"^problem: its rewards sum to up to 8\.45e\+270, expected 2\^900"):
+            CheckedProblem(problem)
 
 
 @pytest.mark.parametrize(("reward", "last"), [(-3.0, 2.0), (2.0, -3.0), (0.0, 3.0), (-3.0, 0.0)])

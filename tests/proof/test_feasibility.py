@@ -79,6 +79,16 @@ def check_solution(seed: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize(
+    ("earned", "threshold", "feasible", "stated"),
+    [(0.9999, 1.0, True, 1.0), (0.9999, 1.0, False, 0.9999), (1.5, 1.0, True, 1.5), (0.5, None, True, 0.5)],
+)
+def test_a_return_is_stated_on_its_side_of_the_threshold(
+    earned: float, threshold: float | None, feasible: bool, stated: float
+):
+    assert feasibility.stated_return(earned, threshold, feasible) == stated
+
+
 @pytest.mark.parametrize("block", seeds(5, 10))
 def test_solutions_against_fractions(block: int):
     assert sum(check_solution(seed) for seed in range(10 * block, 10 * block + 10)) >= 5

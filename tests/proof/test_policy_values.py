@@ -248,6 +248,16 @@ def test_the_exact_value_of_each_quantity():
     assert exact_return(forever, read_policy(forever, veil.MarkovPolicy([[1.0]])), forever.paid[0]) is None
 
 
+def test_too_many_moves_are_not_followed_in_whole_numbers():
+    """330 at first, then 330 * 330 in each step, of which one is followed and two are too many."""
+    large = veil.Model(np.full((330, 1, 330), 1 / 330), np.zeros((330, 1)), 0)
+    many = veil.Problem(large, veil.Observer(np.ones((330, 1))), veil.LastState({0}), 3)
+    checked = CheckedProblem(many)
+    assert exact_return(checked, read_policy(checked, veil.MarkovPolicy.uniform(many)), checked.paid[0]) is None
+    few = CheckedProblem(many.replace(horizon=2))
+    assert exact_return(few, read_policy(few, veil.MarkovPolicy.uniform(many)), few.paid[0]) == (0, 0)
+
+
 # Merged histories.
 
 NEAR = {"paper-last-state": (8, 0.002), "paper-false-alarms": (5, 0.004), "later-initial-state": (8, 0.016)}

@@ -1,16 +1,19 @@
 """Statistical claims: draws have the exact value as their mean, no claim is false, and none is much weaker than theory says."""
 
 import math
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
 import veil
 from tests.game.test_records import random_pairs
-from tests.proof.cases import KINDS, constrained, random_policy, random_problem, with_path
+from tests.proof.cases import KINDS, constrained, random_policy, random_problem, tiny_problem, with_path
+from tests.proof.exact import ExactProblem, chooser, entropy, played
 from tests.proof.reading import checked_for
 from tests.seeds import blocks
 from veil.common.errors import CertificateError, TooLargeError
+from veil.proof.arithmetic import UNIT, gamma
 from veil.proof.described import described
 from veil.proof.sampling import DOUBT, Sampler, interval
 
@@ -79,6 +82,23 @@ def test_what_runs_pay_has_the_exact_value_as_its_mean(seed: int):
         assert found.lower <= value <= found.upper
 
 
+@pytest.mark.parametrize("seed", range(0, 24, 3))
+def test_a_draw_is_what_one_sequence_leaves(seed: int):
+    """Each draw is the entropy that some sequence of events leaves, as often as that sequence comes."""
+    problem = tiny_problem(seed)
+    policy = random_policy(problem, ("markov", "timed", "history")[seed % 3], seed)
+    joint, _ = played(ExactProblem(problem), chooser(problem, policy))
+    left, masses = defaultdict[float, float](float), {seen: float(sum(row.values())) for seen, row in joint.items()}
+    for seen, row in joint.items():
+        left[round(float(entropy({(): row})) / masses[seen], 7)] += masses[seen]
+    draws = Sampler(checked_for(problem, policy), described(problem, policy)).draw(DRAWS, np.random.default_rng(seed))
+    drawn = Counter(np.round(draws, 7).tolist())
+    assert sum(drawn.values()) == DRAWS
+    for bits, mass in left.items():
+        assert abs(drawn.pop(bits, 0) - mass * DRAWS) <= 6 * math.sqrt(DRAWS * mass * (1 - mass)) + 1
+    assert not drawn
+
+
 def test_the_interval_is_that_of_the_formula():
     draws = np.array([0.0, 1.0, 1.0, 0.0, 0.5] * 40)
     logarithm, variance = math.log(4 / 0.01), draws.var(ddof=1)
@@ -89,7 +109,10 @@ def test_the_interval_is_that_of_the_formula():
     assert found.lower == pytest.approx(max(0.0, 0.5 - off), rel=1e-3)
     assert found.lower <= 0.5 - off
     assert interval(draws, 0.0, 2.0, 0.001).width > found.width
-    with pytest.raises(CertificateError, match="two or more"):
+    exact = interval(draws, -4.0, 2.0, 0.01, 0.125)
+    off = 1.0001 * (math.sqrt(2 * variance * logarithm / 200) + 7 * 6 * logarithm / (3 * 199) + 0.125) + 16 * UNIT * 4
+    assert (exact.lower, exact.upper) == pytest.approx((0.5 - off, 0.5 + off), rel=1e-12)
+    with pytest.raises(CertificateError, match=r"^sequences: two or more"):
         interval(draws[:1], 0.0, 2.0, 0.01)
 
 
@@ -145,4 +168,7 @@ def test_the_error_of_a_draw_counts_running_sums_over_all_moves():
     )
     policy = veil.MarkovPolicy.uniform(problem)
     sampler = Sampler(checked_for(problem, policy), described(problem, policy))
-    assert sampler.error >= 4 * 2 * states * 2.0**-53 * sampler.most_bits
+    counted = 4 * (4 + 2 + 2 * 2 * states)
+    eta = gamma(counted) + 5 * 4 * sampler.problem.defect
+    assert sampler.error == pytest.approx(8 * eta * 3 + 1e-12, rel=1e-9)
+    assert len(sampler.draw(3, np.random.default_rng(0))) == 3

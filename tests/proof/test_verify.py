@@ -24,7 +24,8 @@ from veil.game.enclose import enclose
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
 from veil.proof.certify import certify
-from veil.proof.verify import verify
+from veil.proof.checking import Draws
+from veil.proof.verify import draws_of, verify
 
 
 def whole(problem: veil.Problem) -> tuple[int, int]:
@@ -285,6 +286,24 @@ def test_values_and_errors_are_right_to_the_last_bit(number: int):
     ):
         with pytest.raises(CertificateError, match=words):
             verify(claimed(**changes), problem, policy)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [("confidence", (0.5, 5e-324, 1 - 2.0**-53), (0.0, 1.0, -0.5, 1, True, "0.5", math.nan, None)),
+     ("sequences", (None, 2, 10**7), (1, 10**7 + 1, 2.0, True, "2")),
+     ("seed", (None, 0, 10**30), (-1, 0.0, True, "1"))],
+)  # fmt: skip
+def test_how_the_verifier_may_be_told_to_draw(name: str, good: tuple[Any, ...], bad: tuple[Any, ...]):
+    given: dict[str, Any] = {"confidence": 0.5, "sequences": 7, "seed": 3}
+    for value in good:
+        wanted, found = given | {name: value}, draws_of(**given | {name: value})
+        assert found == Draws(1 - wanted["confidence"], wanted["sequences"], wanted["seed"])
+    for value in bad:
+        with pytest.raises(veil.InputError, match=rf"^verify: {name} is {value!r}, expected"):
+            draws_of(**given | {name: value})
+    with pytest.raises(veil.InputError, match=r"(?s)3 defects.*confidence.*sequences.*seed"):
+        draws_of(2.0, 1, -1)
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ class Enclosure:
             yield from self.growing()
             return
         clock = self.clock.share(more=-self.pass_seconds * moves)
-        iterations = _ITERATIONS if clock.iterations is None else clock.iterations
+        iterations = _ITERATIONS if self.clock.iterations is None else self.clock.iterations
         self.ended = self._play("all", players, self.gap, clock, iterations=iterations).stopped
         yield
 

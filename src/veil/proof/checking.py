@@ -186,7 +186,7 @@ class _Check:
         if claim.hidden == (0,) and ahead and not any((*bound.prices, *factors)):
             require(bound.upper >= self.own.most_bits, "upper bound: no rule is known for values that lie ahead")
             return self.own.most_bits
-        fits = {*channels} <= {*claim.hidden, *claim.kept} and len({*channels}) == len(channels)
+        fits = {*channels} <= {*claim.hidden, *claim.kept} and 0 < len({*channels}) == len(channels)
         require(fits, f"rule: its channels are {channels}, expected others")
         other = bound.delay or channels != (0,)
         problem = CheckedProblem(self.record, (0,) if bound.delay else channels, (), bound.delay) if other else self.own

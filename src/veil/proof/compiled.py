@@ -13,6 +13,7 @@ from safetensors.numpy import save
 
 from ..common.errors import TooLargeError
 from ..common.memo import memo
+from ..common.values import same
 from ..problem.channels import Channel
 from ..problem.emissions import Matrices
 from ..problem.fingerprint import fingerprint
@@ -198,8 +199,7 @@ def _refused(problem: Problem, one: Channel) -> str:
     if one.belief is not None:
         return "an observer with a belief has a loss, which is no entropy"
     own, weights = problem.channels[0].table.weights, one.table.weights
-    alike = weights is own or (weights is not None and own is not None and np.array_equal(weights, own))
-    if len(problem.models) > 1 and not alike:
+    if len(problem.models) > 1 and not same(weights, own):
         return "a secret gives the models other probabilities than the problem's own"
     return ""
 

@@ -86,7 +86,7 @@ def _table_register(problem: Problem, memory: Memory | None) -> Register:
         codes = np.arange(problem.num_cells)
     else:
         cell, value = np.divmod(found.rows[0], size)
-        known, read = np.divmod(cell, readings) if reading is not None else (cell, 0 * cell)
+        known, read = np.divmod(cell, readings)
         kinds = np.unique(read * size + value) if nodes == 1 else np.arange(readings)
         pair = np.searchsorted(kinds, read * size + value) if nodes == 1 else read * nodes + value
         codes = known * len(kinds) * nodes + pair

@@ -192,7 +192,7 @@ class _Reader(Arrays):
         require(counts, "problem: the return over an infinite horizon has no discount")
         require(head["agent"] < len(observers), "problem: there is no observer of the number of its agent")
         lists = {"observers": observers, "channels": channels, "quantities": quantities}
-        state, cell = self.integers("state", 0, self.states, size), self.integers("cell", 0, head["cells"], size)
+        state, cell = self.integers("state", 0, self.states), self.integers("cell", 0, head["cells"], size)
         parts = {"moves": moves, "starts": (starts, *factors), "model": model, "state": state, "cell": cell}
         return Record(**{**head, **lists, **parts}, digest=digest)
 
