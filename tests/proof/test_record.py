@@ -126,7 +126,7 @@ FORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-@pytest.mark.parametrize("name", load(PLAIN))
+@pytest.mark.parametrize("name", sorted(load(PLAIN)))
 def test_every_array_has_one_form(name: str):
     """None is left out, of another type or of another shape, nor has another length."""
     for form, make in FORMS.items():
