@@ -9,7 +9,7 @@ the arrays are those of a scenario is another question, which `verify` answers b
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -53,7 +53,7 @@ class Verification:
     the channel; `beliefs`: the lower bound over all policies of agents that see what the observer sees; `record`: the problem.
     """
 
-    record: Record
+    record: Record = field(repr=False, compare=False)
     channels: dict[int, PolicyValues]
     uppers: tuple[float, ...]
     sampled: dict[int, Interval]
