@@ -1113,7 +1113,7 @@ def merged(layer, most, finest):
 
 def check_channel(record, policy, told, goal, draws):
     """What the policy hides in a channel; returns the lower bound that is found, and what was drawn."""
-    name, lower, upper, least, most = told["name"], told["lower"], told["upper"], 0.0, max(16, told["merge"] // 8)
+    name, lower, upper, least, most = told["name"], told["lower"], told["upper"], 0.0, max(16, 2 * told["merge"])
     walk = Walk(record, (told["number"],), policy)
     if lower > 0 or upper < walk.most:
         histories = Histories(walk, told, goal)

@@ -26,7 +26,7 @@ from .sampling import DOUBT, Sampler, interval
 SLACK = 2.0**-40  # bits between a claim and what is proven here: machines differ in the last digit of a logarithm
 # Shares of the time: of the whole search for the bits; of that for all histories; of the whole for the quantities in any case,
 # without which there is no certificate; of what is left after the bits for draws.
-_POLICY_SHARE, _EXACT_SHARE, _RETURN_SHARE, _SAMPLE_SHARE = 1 / 3, 1 / 3, 0.7, 1 / 2
+_POLICY_SHARE, _EXACT_SHARE, _RETURN_SHARE, _SAMPLE_SHARE = 1 / 4, 1 / 3, 0.7, 1 / 2
 # Seconds more than such a part: for the bits, as small problems need them; for all channels together; for the quantities.
 _GRACE, _LATEST, _RETURN_SECONDS = 0.5, 0.75, 0.5
 _MOST_MOVES = 2**23  # of a step with histories: a few seconds, at about 80 bytes each
